@@ -19,6 +19,7 @@ pub(super) use command::{Command, Commands};
 pub(super) use filter::is_harmless_beside;
 pub(super) use table::answer;
 use table::{CommandClass, table};
+pub(super) use targets::lost_paths;
 
 /// Facts about paths that the judge needs, provided by the tools.
 pub trait PathFacts {
@@ -33,6 +34,11 @@ pub trait PathFacts {
     /// The names in a directory that a pattern matches, as a shell expands it.
     fn expand_pattern(&self, _directory: &str, _pattern: &str) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The number of files in a directory; `None` if it is none, or has too many to count.
+    fn count_files(&self, _path: &str) -> Option<usize> {
+        None
     }
 
     /// Whether something selected below a directory is neither covered by checkpoints nor build output.
@@ -136,6 +142,12 @@ pub(super) fn findings(commands: &[Command], context: &JudgeContext<'_>) -> Vec<
         }
     }
     found
+}
+
+/// What the command takes from a remote place; `None` if the table knows of nothing.
+pub(super) fn remote_loss(command: &Command, context: &JudgeContext<'_>) -> Option<&'static str> {
+    let rules = table().matching_rules(command, context);
+    rules.into_iter().find(|rule| rule.remote_loss).map(|rule| &*rule.reason)
 }
 
 /// Also true for a wrapper: the command that it runs is judged separately.

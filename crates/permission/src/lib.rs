@@ -5,6 +5,7 @@
 mod claude_rule;
 mod command_line;
 mod command_rights;
+mod dangers;
 mod grant_proposals;
 mod hidden_files;
 mod judge;

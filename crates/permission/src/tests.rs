@@ -106,6 +106,28 @@ fn check_sandboxed(mode: PermissionMode, rules: &[&str], line: &str, expected: &
 use PermissionMode::{Ask, AutoEdit, Full, ReadOnly};
 
 #[test]
+fn dangers_are_named() {
+    let table: [(&str, &[&str]); 12] = [
+        ("touch a && rm -rf new src/*.o", &[]),
+        ("cd src && rm -rf a b", &["deletes src/a", "deletes src/b"]),
+        ("rm a.local", &["deletes a.local", "cannot be undone"]),
+        ("rm 1 2 3 4 5", &["deletes 1 and 4 paths more"]),
+        ("git clean -fdx", &["deletes ignored files, which a checkpoint may not cover"]),
+        ("docker ps", &["runs docker outside the sandbox"]),
+        ("git push origin main", &[]),
+        ("git push --force origin main", &["overwrites origin/main"]),
+        ("git push -f", &["overwrites branches of the remote repository"]),
+        ("git push --delete origin old", &["deletes origin/old"]),
+        ("git push origin +x:main", &["overwrites or deletes origin/main"]),
+        ("helm uninstall shop", &["deletes what the service has"]),
+    ];
+    for (line, dangers) in table {
+        let (_, effect) = bash(line);
+        assert_eq!(Policy::new(Ask, true).describe_dangers(&effect, &Facts), dangers, "{line}");
+    }
+}
+
+#[test]
 fn mode_decides_without_a_matching_rule() {
     let table = [
         (

@@ -367,6 +367,9 @@ pub enum EventBody {
         /// What the answer "always" can grant for the session, the narrowest first.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<Grant>,
+        /// What it would delete, do outside the sandbox, take from a remote place, or what cannot be undone.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        dangers: Vec<String>,
         /// What the call would change, as a unified diff.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,

@@ -358,8 +358,7 @@ impl ChatScreen<'_> {
             if self.alternate_screen.take().is_some() {
                 self.terminal.set_alternate_screen(false)?;
             }
-            let options = self.state.render_options();
-            let history = self.state.conversation.take_finished(options);
+            let history = self.state.take_finished();
             self.terminal.write(self.screen.render_frame(&history, &self.state.live_area()))?;
         }
         let title = self.state.window_title();
@@ -383,8 +382,7 @@ impl ChatScreen<'_> {
             return Ok(());
         }
         self.terminal.set_alternate_screen(false)?;
-        let options = self.state.render_options();
-        let history = self.state.conversation.take_finished(options);
+        let history = self.state.take_finished();
         self.terminal.write(self.screen.render_frame(&history, &screen::LiveArea::default()))?;
         self.release_terminal()
     }

@@ -21,15 +21,15 @@ fn diff_is_shown_and_yes_applies_the_change() {
     pty.wait_for_question();
     let screen = pty.screen();
     for part in [
-        "? Edit a.txt",
-        "mode ask asks before this",
+        "Allow Edit a.txt?  (mode ask)",
         "    1 - one",
         "    1 + two",
         "▸ 1 y  yes",
         "  2 n  no",
         "  3 i  no, and say what instead",
-        "  4 a  yes, and for this session: allow Edit(./a.txt)",
-        "  5    yes, and for this session: mode auto-edit",
+        "  4 a  always this file, this session",
+        "  5    always others like it",
+        "  6    yes, and select mode auto-edit",
     ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }
@@ -37,7 +37,70 @@ fn diff_is_shown_and_yes_applies_the_change() {
     pty.send("y");
     pty.wait_for("changed");
     assert_eq!(test.read("a.txt"), "two\nmore\n");
-    assert_eq!(pty.all().matches("1 + two").count(), 1, "the diff is shown once\n{}", pty.all());
+    let all = pty.all();
+    assert!(all.contains("✓ Edit a.txt  +1 −1  (allowed by you)"), "{all}");
+    for (part, n) in [("1 + two", 1), ("Edit a.txt", 1), ("no, and say", 0)] {
+        assert_eq!(all.matches(part).count(), n, "{part}\n{all}");
+    }
+}
+
+/// The command stands once in the question, and once after the answer.
+#[test]
+fn question_about_a_command_is_one_block() {
+    let lines: String = (1..=3).map(|n| format!("touch made{n}\\n")).collect();
+    let script = format!("call: Bash {{\"command\": \"{lines}\"}}\n---\n");
+    let (test, mut pty) = asked(&script, "text: end");
+    pty.wait_for_question();
+    let block = "Run these 3 lines?  (mode ask)\n    touch made1\n    touch made2\n    touch made3\n  ▸ 1 y  yes";
+    assert!(pty.screen().contains(block), "{}", pty.screen());
+    assert_eq!(pty.all().matches("touch made1").count(), 1, "{}", pty.all());
+    let is_marked = |row: u16, name: &str| {
+        pty.with_screen(|screen| {
+            let columns = 0..screen.size().1;
+            let row: Vec<_> = columns.filter_map(|at| screen.cell(row, at)).collect();
+            let text: String = row.iter().map(|cell| cell.contents().to_owned()).collect();
+            text.contains(name) && row.iter().any(|cell| cell.inverse())
+        })
+    };
+    let is_somewhere = |name: &str| (0..100).any(|row| is_marked(row, name));
+    assert!(is_somewhere("yes") && !is_somewhere("instead"), "{}", pty.screen());
+    // 5 is never offered here; 9 is no choice.
+    pty.send("5");
+    pty.send("9");
+    pty.send("y");
+    pty.wait_for("end");
+    let all = pty.all();
+    assert!(all.contains("✓ Bash touch made1 …  (allowed by you)"), "{all}");
+    assert!(!all.contains("Run these") && !all.contains("› 5"), "{all}");
+    assert!(test.root().join("made3").exists());
+}
+
+#[test]
+fn danger_is_listed_and_no_is_preselected() {
+    let script = "call: Bash {\"command\": \"rm -rf shop\"}\n---\n\
+                  call: Bash {\"command\": \"git push --force origin main\"}\n---\n";
+    let mut test = Test::new().script(&format!("{script}text: end"));
+    for n in 0..22 {
+        test = test.file(&format!("shop/part{}/{n}.txt", n % 3), "x\n");
+    }
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("please");
+    pty.wait_for_question();
+    for part in ["  ! deletes shop/ (22 files)\n", "  ▸ 2 n  no\n"] {
+        assert!(pty.screen().contains(part), "{part}\n{}", pty.screen());
+    }
+    let asked = &test.events_of("permission.requested")[0];
+    assert_eq!(asked["dangers"], serde_json::json!(["deletes shop/ (22 files)"]));
+    pty.send("\r");
+    pty.wait_for("! overwrites origin/main\n");
+    pty.wait_for_question();
+    assert!(pty.screen().contains("▸ 2 n  no"), "{}", pty.screen());
+    pty.send("\r");
+    pty.wait_for("end");
+    assert!(test.root().join("shop/part0/0.txt").exists());
+    let decided = test.events_of("permission.decided");
+    assert!(decided.iter().all(|event| event["ruling"] == "reject"), "{decided:?}");
 }
 
 /// A Write of 121 lines, and one whose second line is 20 KB long.
@@ -142,11 +205,11 @@ fn always_allow_applies_to_the_session_and_only_that_rule() {
                   call: Bash {\"command\": \"mkdir d\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");
     pty.wait_for_question();
-    assert!(pty.screen().contains("4 a  yes, and for this session: allow Bash(touch x1 y1)"));
-    assert!(pty.screen().contains("5    yes, and for this session: allow Bash(touch x1 *)"));
+    assert!(pty.screen().contains("4 a  always this command, this session"));
+    assert!(pty.screen().contains("5    always \"touch x1 …\", this session"));
     pty.send("5");
     pty.wait_for("✓ Bash touch x1 x2");
-    pty.wait_for("Allow Bash mkdir d?");
+    pty.wait_for("\n    mkdir d\n");
     pty.wait_for_question();
     pty.send("n");
     pty.wait_for("end");
@@ -163,10 +226,10 @@ fn destructive_command_is_allowed_for_the_session_only_as_it_is() {
                   call: Bash {\"command\": \"rm -rf x1 a.txt\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");
     pty.wait_for_question();
-    assert!(pty.screen().contains("4 a  yes, and for this session: allow Bash(rm -rf x1 y1)"));
-    assert!(!pty.screen().contains("rm -rf x1 *"), "{}", pty.screen());
+    assert!(pty.screen().contains("4 a  always this command, this session"));
+    assert!(!pty.screen().contains("rm -rf x1 …"), "{}", pty.screen());
     pty.send("4");
-    pty.wait_for("Allow Bash rm -rf x1 a.txt?");
+    pty.wait_for("    rm -rf x1 a.txt\n  ! deletes a.txt\n");
     pty.wait_for_question();
     pty.send("n");
     pty.wait_for("end");
@@ -183,13 +246,14 @@ fn arrows_and_enter_choose_a_directory_for_the_session() {
     for _ in 0..4 {
         pty.send("\x1b[B");
     }
-    pty.wait_for("▸ 5    yes, and for this session: allow Edit(d/**)");
+    pty.wait_for("▸ 5    always \"d/**\", this session");
     pty.send("\r");
     pty.wait_for("Allow Write c?");
     assert!(test.root().join("d/e/b").exists() && !test.root().join("c").exists());
     pty.wait_for_question();
     pty.send("\x1b[A");
-    pty.wait_for("▸ 5    yes, and for this session: mode auto-edit");
+    pty.wait_for("▸ 6    yes, and select mode auto-edit");
+    // Past 5, which is not offered here.
     for _ in 0..3 {
         pty.send("\x1b[A");
     }
@@ -211,7 +275,7 @@ fn another_mode_answers_the_question() {
     let (test, mut pty) =
         asked(EDIT, "call: Write {\"path\": \"b\", \"content\": \"x\"}\n---\ntext: changed");
     pty.wait_for_question();
-    pty.send("5");
+    pty.send("6");
     pty.wait_for("changed");
     assert!(test.root().join("b").exists());
     assert_eq!(test.events_of("permission.requested").len(), 1);
@@ -285,16 +349,16 @@ fn question_can_be_answered_after_clearing_the_input() {
     assert_eq!(test.read("a.txt"), "two\nmore\n");
 }
 
-/// 1 is yes, 2 is no, 3 asks for words; all others are a further yes.
+/// 1 is yes, 2 is no, 3 asks for words; 4, 5 and 6 allow more.
 #[test]
 fn number_has_the_same_meaning_at_every_question() {
     for (call, first_grant) in [
         (
             "call: Edit {\"path\": \"a.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n",
-            "allow Edit",
+            "always this file",
         ),
-        ("call: Bash {\"command\": \"touch a b\"}\n---\n", "allow Bash"),
-        ("call: Bash {\"command\": \"git push\"}\n---\n", ""),
+        ("call: Bash {\"command\": \"touch a b\"}\n---\n", "always this command"),
+        ("call: Bash {\"command\": \"git push\"}\n---\n", "always this"),
     ] {
         let script = format!("call: Read {{\"path\": \"a.txt\"}}\n---\n{call}");
         let (test, mut pty) = asked(&script, "expect: APPROVAL_REJECTED\ntext: end");
@@ -313,18 +377,6 @@ fn number_has_the_same_meaning_at_every_question() {
 }
 
 #[test]
-fn mode_explanation_is_shown_once() {
-    let script =
-        "call: Bash {\"command\": \"touch x1\"}\n---\ncall: Bash {\"command\": \"mkdir d\"}\n---\n";
-    let (_test, mut pty) = asked(script, "text: end");
-    pty.wait_for_question();
-    pty.send("y");
-    pty.wait_for("Allow Bash mkdir d?");
-    pty.wait_for_question();
-    assert_eq!(pty.all().matches("mode ask asks before this").count(), 1, "{}", pty.all());
-}
-
-#[test]
 fn keys_typed_before_the_question_are_not_an_answer() {
     let script = "pause: 700ms\ncall: Bash {\"command\": \"touch done\"}\n---\n";
     let (test, mut pty) = asked(script, "text: end");
@@ -333,7 +385,7 @@ fn keys_typed_before_the_question_are_not_an_answer() {
         pty.send("ya ");
         std::thread::sleep(Duration::from_millis(70));
     }
-    pty.wait_for("Allow Bash touch done?");
+    pty.wait_for("\n    touch done\n");
     assert!(!test.root().join("done").exists());
     // The typed text remains a message. The question waits for its own key.
     pty.wait_for("› ya ya ya");
@@ -492,11 +544,10 @@ fn question_says_where_a_command_runs_and_an_answer_holds_there() {
     pty.wait_for_question();
     pty.send("a");
     // The second is the same program in the same folder; the third and the fourth are another one.
-    pty.wait_for("Allow Bash cd src/evil && sh build.sh?");
+    pty.wait_for("    cd src/evil && sh build.sh\n");
     pty.wait_for_question();
     pty.send("y");
-    pty.wait_for("? Bash (in src/evil) sh build.sh");
-    pty.wait_for("Allow Bash (in src/evil) sh build.sh?");
+    pty.wait_for("    sh build.sh\n  in src/evil\n");
     pty.wait_for_question();
     pty.send("n");
     pty.wait_for("built");

@@ -146,7 +146,7 @@ fn question_in_a_tiny_terminal_shows_the_command_and_every_answer() {
     );
     pty.wait_for("Esc stops");
     // The others follow, one at a time, and the command begins the screen.
-    for part in ["▸ 2 n  no (2/", "▸ 3 i  no, and say", "▸ 4 a  yes, and"] {
+    for part in ["▸ 2 n  no (2/", "▸ 3 i  no, and say", "▸ 4 a  always"] {
         pty.send("\x1b[B");
         pty.wait_for(part);
         assert!(pty.screen().starts_with("Allow Bash"), "{}", pty.screen());

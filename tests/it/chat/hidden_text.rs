@@ -58,11 +58,14 @@ fn command_is_shown_with_the_text_of_its_escape_sequences() {
     for sequences in hidden(";rm -rf calc;").chunks(6) {
         let (hiding, shown): (Vec<_>, Vec<_>) = sequences.iter().cloned().unzip();
         let command = format!("touch a.txt {} end", hiding.join(" "));
-        let shown = format!("Bash touch a.txt {} end", shown.join(" "));
+        let shown = format!("touch a.txt {} end", shown.join(" "));
         let test = Test::new()
             .script(&format!("{}text: the end", call("Bash", &json!({"command": command}))));
         let question = denied(&test, &[&shown]);
-        assert!(question.contains(&format!("Allow {shown}?")), "{question}");
+        assert!(
+            question.contains(&format!("Run this command?  (mode ask)\n    {shown}\n")),
+            "{question}"
+        );
     }
 }
 

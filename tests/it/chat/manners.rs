@@ -509,14 +509,14 @@ fn plain_mode_ends_when_its_input_ends_at_a_question() {
 #[test]
 fn plain_mode_numbers_its_choices_as_the_screen_does() {
     let script = "call: Bash {\"command\": \"touch a\"}\n---\ncall: Bash {\"command\": \"touch b\"}\n---\ntext: end";
-    let test = Test::new().script(script).stdin("please\n9\n4\n3\nread it\n");
+    let test = Test::new().script(script).stdin("please\n9\n5\n4\n3\nread it\n");
     let done = test.agent(&["--plain", "--model", "script:../script"]).expect_code(0);
     for line in [
         "  1 or y: yes\n",
         "  2 or n: no\n",
         "  3 or i: no, and say",
-        "  4 or a: yes, and",
-        "  5: yes, and",
+        "  4 or a: always this command, this session\n",
+        "  6: yes, and select mode auto-edit\n",
     ] {
         assert_eq!(done.stdout.matches(line).count(), 2, "{line}\n{}", done.stdout);
     }

@@ -68,7 +68,6 @@ fn question_about_a_fix_from_memory_shows_what_runs() {
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
     pty.say("Say hello.");
-    pty.wait_for("? Edit a.txt");
     pty.wait_for("1 + three");
     pty.wait_for("Allow Edit a.txt?");
     pty.wait_for_question();

@@ -206,6 +206,7 @@ impl Registry {
         }
         let path = prepared.target.checked_path.as_ref().filter(|path| path.is_link());
         let link_target = path.map(|path| path.path().relative().to_owned());
+        let policy = self.permissions().policy.clone();
         let mut question = self.control.open_question(&call.id);
         self.events.emit(EventBody::PermissionRequested {
             call: call.id.clone(),
@@ -217,6 +218,7 @@ impl Registry {
             changed_by: context.changed_by,
             link_target,
             grants: self.offered_grants(call, effect),
+            dangers: policy.describe_dangers(effect, &WorkspaceFacts(&self.cx.workspace)),
             diff,
         });
         let answering = async {

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::glob_pattern;
 use agent_host::exec::sandbox;
-use agent_host::workspace::{ProjectPath, Workspace, expand_home};
+use agent_host::workspace::{FileKind, ProjectPath, Workspace, expand_home};
 use agent_permission::{PathFacts, PathKind, is_build_output};
+
+/// A directory with as many entries is not counted.
+const MAX_COUNTED: usize = 10_000;
 
 /// The facts about paths that a workspace knows.
 pub struct WorkspaceFacts<'a>(pub &'a Workspace);
@@ -72,6 +75,27 @@ impl PathFacts for WorkspaceFacts<'_> {
             self.0.list_matching_entries(&found, usize::MAX, &is_wanted).unwrap_or_default();
         let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
         entries.iter().filter_map(|entry| name(entry.path.absolute())).collect()
+    }
+
+    fn count_files(&self, path: &str) -> Option<usize> {
+        // Of a link, only the link is deleted.
+        let found = self.0.locate(&expand_home(path)).ok().filter(|found| !found.is_link())?;
+        let mut folders = vec![found.path().clone()];
+        let (mut n_files, mut n_entries) = (0, 0);
+        while let Some(folder) = folders.pop() {
+            let entries = self.0.list_matching_entries(&folder, MAX_COUNTED, &|_, _| true).ok()?;
+            n_entries += entries.len();
+            if n_entries >= MAX_COUNTED {
+                return None;
+            }
+            for entry in entries {
+                match entry.kind {
+                    FileKind::Directory => folders.push(entry.path),
+                    _ => n_files += 1,
+                }
+            }
+        }
+        Some(n_files)
     }
 
     fn has_uncovered(&self, directory: &str, is_selected: &dyn Fn(&str, bool) -> bool) -> bool {

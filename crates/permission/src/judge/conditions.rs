@@ -25,6 +25,8 @@ pub(super) enum Condition {
     RemotePath,
     /// The repository is a URL, not a path.
     RemoteRepository,
+    /// A refspec with `+` or without a source: `+main`, `:main`.
+    ForcedRefspec,
     /// `npx` of a program that the project has not installed.
     NotInstalled,
     PipInstall,
@@ -69,6 +71,9 @@ impl Condition {
             }),
             Self::RemoteRepository => {
                 !command.operands().nth(n_words).is_some_and(|word| is_path(word, command, context))
+            }
+            Self::ForcedRefspec => {
+                command.operands().skip(n_words + 1).any(|word| word.text.starts_with(['+', ':']))
             }
             Self::NotInstalled => command.operands().next().is_none_or(|word| {
                 let name = word.text.split('@').next().unwrap_or_default();

@@ -74,6 +74,8 @@ pub(super) struct CommandRule {
     foreground: bool,
     pub(super) class: Option<CommandClass>,
     pub(super) destructive: bool,
+    /// Something in a remote place is overwritten or deleted; the rule has no class.
+    pub(super) remote_loss: bool,
     pub(super) right: Option<SandboxRight>,
     pub(super) reason: String,
     pub(super) hint: Option<String>,

@@ -43,12 +43,26 @@ pub(super) fn is_protected(command: &Command, context: &JudgeContext<'_>) -> boo
 }
 
 pub(super) fn is_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool {
-    let paths: Vec<String> = match command.name() {
-        "find" => return find_reaches_uncovered(command, context),
+    match command.name() {
+        "find" => find_reaches_uncovered(command, context),
+        _ => target_paths_of(command, context).iter().any(|path| context.is_uncovered(path)),
+    }
+}
+
+/// The paths that the command deletes or replaces, as far as the line names them; from the root.
+pub(crate) fn lost_paths(command: &Command, context: &JudgeContext<'_>) -> Vec<String> {
+    if !matches!(command.name(), "rm" | "rmdir" | "unlink" | "shred" | "truncate" | "mv") {
+        return Vec::new();
+    }
+    let paths = target_paths_of(command, context).into_iter();
+    paths.map(|path| directory::join(context.directory, &path)).collect()
+}
+
+fn target_paths_of(command: &Command, context: &JudgeContext<'_>) -> Vec<String> {
+    match command.name() {
         "mv" => replaced_paths(command, context),
         _ => command.operands().flat_map(|word| target_paths(word, command, context)).collect(),
-    };
-    paths.iter().any(|path| context.is_uncovered(path))
+    }
 }
 
 fn find_reaches_uncovered(command: &Command, context: &JudgeContext<'_>) -> bool {

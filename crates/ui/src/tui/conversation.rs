@@ -5,7 +5,7 @@ mod notes;
 mod requests;
 mod scrollback;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Instant;
 
 use ratatui::text::Line;
@@ -33,7 +33,8 @@ use agent_protocol::terminal_escape::escape_literal_line;
 pub(super) struct Conversation {
     pub(super) cells: Vec<Cell>,
     n_printed: usize,
-    printed_questions: HashSet<String>,
+    /// The waiting question is printed: the live area has no room for it.
+    pub(super) prints_question: bool,
     last_group: Option<CellGroup>,
     stream: MarkdownStream,
     /// The whole text, for the cell.
@@ -70,8 +71,6 @@ pub(super) struct Conversation {
     pub(super) spending: Spending,
     earlier_spending: Spending,
     pub(super) running_cost_usd: Option<f64>,
-    /// The reason of questions is explained once per mode.
-    explained_mode: Option<String>,
     /// The previous session is on the screen.
     follows_session: bool,
     /// The same session is on the screen, after a rewind.
@@ -188,9 +187,10 @@ impl Conversation {
             EventBody::PermissionRequested { .. } => {
                 self.add_permission_question(&event.body, None, now);
             }
-            EventBody::PermissionDecided { ruling, .. }
+            EventBody::PermissionDecided { call, ruling, rule, .. }
                 if ruling == "allow" || ruling == "reject" =>
             {
+                self.note_answer(call, ruling, rule);
                 self.set_activity(TurnActivity::Waiting, now);
             }
             EventBody::QuestionAsked { call, questions } => {
@@ -230,6 +230,7 @@ impl Conversation {
             changed_by,
             link_target,
             grants,
+            dangers,
             diff,
             ..
         } = body
@@ -240,8 +241,9 @@ impl Conversation {
         let link = link_target
             .as_ref()
             .map(|file| format!("the path is a link to {}", escape_literal_line(file)));
-        let why = self.permission_reason(reason, rule);
-        let reason = [asker, link, why].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let is_of_mode = rule.starts_with("mode ");
+        let why = if is_of_mode { rule.clone() } else { format!("{reason} ({rule})") };
+        let reason = [asker, link, Some(why)].into_iter().flatten().collect::<Vec<_>>().join("; ");
         // A call of the kernel or of a sub-agent has no cell yet.
         if self.find_call_mut(call).is_none() {
             let arguments = serde_json::to_string(input).unwrap_or_default();
@@ -249,19 +251,21 @@ impl Conversation {
         }
         if let Some(call) = self.find_call_mut(call) {
             call.set_input(tool, input, *changed_by);
-            let (grants, diff) = (grants.clone(), diff.clone());
-            call.question = Some(Box::new(PermissionQuestion { reason, grants, diff }));
+            call.question = Some(Box::new(PermissionQuestion {
+                reason,
+                grants: grants.clone(),
+                dangers: dangers.clone(),
+                diff: diff.clone(),
+                is_allowed_by_user: false,
+                is_printed: false,
+            }));
         }
     }
 
-    /// The reason of a mode is shown once.
-    fn permission_reason(&mut self, reason: &str, rule: &str) -> Option<String> {
-        let Some(mode) = rule.strip_prefix("mode ") else {
-            return Some(format!("{reason} ({rule})"));
-        };
-        let explained = self.explained_mode.replace(mode.to_owned());
-        (explained.as_deref() != Some(mode))
-            .then(|| format!("mode {mode} asks before this; /mode changes how freely it may act"))
+    fn note_answer(&mut self, call: &str, ruling: &str, rule: &str) {
+        if let Some(question) = self.find_call_mut(call).and_then(|call| call.question.as_mut()) {
+            question.is_allowed_by_user = ruling == "allow" && rule == "the user";
+        }
     }
 
     fn finish_call(&mut self, call: &str, tool: &str, envelope: &Envelope) {

@@ -218,7 +218,11 @@ impl State {
     }
 
     /// The selected choice may be followed by its number.
-    fn choice_lines(&self, options: RenderOptions, is_counted: bool) -> Vec<Vec<Line<'static>>> {
+    pub(super) fn choice_lines(
+        &self,
+        options: RenderOptions,
+        is_counted: bool,
+    ) -> Vec<Vec<Line<'static>>> {
         let selected = self.selected_choice();
         let choices = self.choices();
         let n_choices = choices.len();
@@ -227,8 +231,10 @@ impl State {
             let letter = choice.letter(n).unwrap_or(' ');
             let keys = format!("  {mark} {} {letter}  ", n + 1);
             let rest = Span::raw(" ".repeat(width(&keys)));
-            let keys = options.span(keys, StyleRole::User);
-            let mut words = vec![Span::raw(choice.in_words())];
+            let is_available = choice.is_available();
+            let role = |role| if is_available { role } else { StyleRole::Quiet };
+            let keys = options.span(keys, role(StyleRole::User));
+            let mut words = vec![options.span(choice.in_words(), role(StyleRole::Text))];
             let details = choice.details();
             if !details.is_empty() {
                 words.push(options.span(format!("  {details}"), StyleRole::Quiet));
@@ -236,13 +242,22 @@ impl State {
             if is_counted && n == selected {
                 words.push(options.span(format!(" ({}/{n_choices})", n + 1), StyleRole::Quiet));
             }
-            options.wrap(&keys, &rest, &words)
+            let mut lines = options.wrap(&keys, &rest, &words);
+            if n == selected {
+                for span in lines.iter_mut().flat_map(|line| &mut line.spans) {
+                    span.style = span.style.add_modifier(Modifier::REVERSED);
+                }
+            }
+            lines
         });
         lines.collect()
     }
 
     /// The choices would hide the call.
     fn is_too_low_for_choices(&self, options: RenderOptions) -> bool {
+        if self.question_block(options).is_some() {
+            return false;
+        }
         let n_lines: usize = self.choice_lines(options, false).iter().map(Vec::len).sum();
         n_lines + min_call_rows(self.size.1) + 1 > self.size.1
     }

@@ -140,7 +140,8 @@ fn question_text(state: &State) -> String {
     if let Some(inquiry) = state.questionnaire() {
         return questionnaire_text(inquiry, state);
     }
-    let choices = state.choices().into_iter().enumerate().map(|(n, choice)| {
+    let choices = state.choices().into_iter().enumerate();
+    let choices = choices.filter(|(_, choice)| choice.is_available()).map(|(n, choice)| {
         let letter = choice.letter(n).map(|letter| format!(" or {letter}")).unwrap_or_default();
         let words = match choice {
             Choice::EditPlan => "no, and say what to change in it".to_owned(),
@@ -215,7 +216,8 @@ fn handle_line(state: &mut State, line: &str) -> Vec<Action> {
     };
     let number = words.parse::<usize>().ok();
     let chosen = state.choices().into_iter().enumerate().find(|(n, choice)| {
-        letter.is_some() && choice.letter(*n) == letter || number == Some(n + 1)
+        letter.is_some() && choice.letter(*n) == letter
+            || number == Some(n + 1) && choice.is_available()
     });
     match (chosen.map(|(_, choice)| choice), call) {
         (Some(Choice::RejectWithText | Choice::EditPlan), _) => {
@@ -246,8 +248,7 @@ fn show_notices(state: &mut State) {
 
 /// False if there is no new output.
 fn print_new_lines(state: &mut State) -> io::Result<bool> {
-    let options = state.render_options();
-    let lines = state.conversation.take_finished(options);
+    let lines = state.take_finished();
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     write_stdout(&text)?;
     Ok(!text.is_empty())

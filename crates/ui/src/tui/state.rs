@@ -40,6 +40,8 @@ use agent_protocol::question::UserAnswer;
 const DOUBLE_PRESS: Duration = Duration::from_secs(2);
 /// The end of a longer turn is notified if the window has no focus.
 const LONG_TURN: Duration = Duration::from_secs(10);
+/// The index of the answer "no".
+const NO: usize = 1;
 const TOAST_DURATION: Duration = Duration::from_secs(4);
 
 /// The initial settings of the chat.
@@ -617,8 +619,13 @@ impl State {
             EventBody::TurnSteered { .. } => {
                 self.queue.pop_front();
             }
-            EventBody::PermissionRequested { call, tool, .. } => {
+            EventBody::PermissionRequested { call, tool, dangers, .. } => {
                 self.open_question(QuestionSubject::Call(call.clone()));
+                if let Some(question) =
+                    self.pending_question.as_mut().filter(|_| !dangers.is_empty())
+                {
+                    question.selected = NO;
+                }
                 actions.extend(self.notification(&format!("may it use {tool}?")));
             }
             EventBody::QuestionAsked { call, questions } => {

@@ -32,7 +32,7 @@ fn approvals_are_given_again() {
     pty.send("n");
     pty.wait_for("d.txt");
     pty.wait_for_question();
-    pty.send("5");
+    pty.send("6");
     pty.wait_for("the end");
     quit(pty);
     assert_eq!(codes(&test), ["APPROVAL_REJECTED"]);

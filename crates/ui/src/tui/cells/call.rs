@@ -47,10 +47,21 @@ pub(in crate::tui) enum CallState {
 
 #[derive(Clone, Debug)]
 pub(in crate::tui) struct PermissionQuestion {
-    /// Empty if the reason was explained before.
+    /// `mode ask` if the mode asks before each such call.
     pub(in crate::tui) reason: String,
     pub(in crate::tui) grants: Vec<Grant>,
+    /// What cannot be undone, in words.
+    pub(in crate::tui) dangers: Vec<String>,
     pub(in crate::tui) diff: Option<String>,
+    pub(in crate::tui) is_allowed_by_user: bool,
+    /// The question is in the scrollback.
+    pub(in crate::tui) is_printed: bool,
+}
+
+impl PermissionQuestion {
+    fn is_of_mode(&self) -> bool {
+        self.reason.starts_with("mode ")
+    }
 }
 
 #[derive(Debug)]
@@ -143,31 +154,73 @@ impl Call {
     }
 
     pub(super) fn lines(&self, options: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
-        let mut lines = self.question_lines(options);
-        // A waiting call has no result yet.
-        if lines.is_empty() || !matches!(self.state, CallState::Waiting) {
-            lines.extend(self.outcome_lines(options, detail));
+        match (&self.state, &self.question) {
+            (CallState::Waiting, Some(question)) => self.question_lines(question, options),
+            _ => self.outcome_lines(options, detail),
         }
-        lines
     }
 
-    pub(in crate::tui) fn question_lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
-        let Some(question) = &self.question else { return Vec::new() };
+    /// The question in the scrollback and in the viewer.
+    pub(in crate::tui) fn question_lines(
+        &self,
+        question: &PermissionQuestion,
+        options: RenderOptions,
+    ) -> Vec<Line<'static>> {
         let name = self.name(options);
-        let mut lines =
-            vec![title_line(("? ", StyleRole::Warn), &name, &self.subject, "", options)];
-        let is_whole = self.is_subject_in(&lines[0]);
-        lines.extend(self.place_lines(&name, options));
+        let title = title_line(("? ", StyleRole::Warn), &name, &self.subject, "", options);
+        let body = self.question_body(question, &title.to_string(), options);
+        std::iter::once(title).chain(body).collect()
+    }
+
+    /// The question in the live area: what will happen stands once, in its title or below.
+    pub(in crate::tui) fn question_block(
+        &self,
+        question: &PermissionQuestion,
+        options: RenderOptions,
+    ) -> Vec<Line<'static>> {
+        let ask = match (self.tool.as_str(), self.subject.trim().lines().count()) {
+            ("Bash", 0 | 1) => "Run this command?".to_owned(),
+            ("Bash", n) => format!("Run these {n} lines?"),
+            _ => self.question_in_words(options),
+        };
+        let mut title = options.cut_line(&ask, StyleRole::Warn);
+        let above = if self.tool == "Bash" { String::new() } else { title.to_string() };
+        let body = self.question_body(question, &above, options);
+        if question.is_of_mode() {
+            title.spans.push(options.span(format!("  ({})", question.reason), StyleRole::Quiet));
+        }
+        std::iter::once(title).chain(body).collect()
+    }
+
+    /// In one line.
+    pub(in crate::tui) fn question_in_words(&self, options: RenderOptions) -> String {
+        let call = format!("{} {}", self.name(options), self.subject);
+        format!("Allow {}?", escape_literal(&call).trim().replace('\n', " ⏎ "))
+    }
+
+    fn question_body(
+        &self,
+        question: &PermissionQuestion,
+        above: &str,
+        options: RenderOptions,
+    ) -> Vec<Line<'static>> {
+        let mut lines = Vec::new();
+        if !above.contains(escape_literal(&self.subject).trim()) {
+            lines.extend(command_lines(&self.subject, options));
+        }
+        lines.extend(self.place_lines(above, options));
         lines.extend(self.change_lines(options));
-        if !question.reason.is_empty() {
+        if let Some(diff) = &question.diff {
+            lines.extend(diff_lines(diff, 0, usize::MAX, options, Detail::Full));
+        }
+        if !question.is_of_mode() {
             let why = escape_literal(&question.reason).into_owned();
             lines.extend(options.indent("  ", &[options.span(why, StyleRole::Quiet)]));
         }
-        if !is_whole {
-            lines.extend(command_lines(&self.subject, options));
-        }
-        if let Some(diff) = &question.diff {
-            lines.extend(diff_lines(diff, 0, usize::MAX, options, Detail::Full));
+        for danger in &question.dangers {
+            let danger = options.span(escape_literal_line(danger).into_owned(), StyleRole::Bad);
+            let mark = options.span("  ! ", StyleRole::Bad);
+            lines.extend(options.wrap(&mark, &Span::raw("    "), &[danger]));
         }
         lines
     }
@@ -183,10 +236,12 @@ impl Call {
         }
     }
 
-    /// Empty if `name` contains the place.
-    fn place_lines(&self, name: &str, options: RenderOptions) -> Vec<Line<'static>> {
+    /// Empty if the text above contains the place.
+    fn place_lines(&self, above: &str, options: RenderOptions) -> Vec<Line<'static>> {
         let place = self.place.as_deref().map(escape_literal_line);
-        let Some(place) = place.filter(|place| !name.contains(&**place)) else { return Vec::new() };
+        let Some(place) = place.filter(|place| !above.contains(&**place)) else {
+            return Vec::new();
+        };
         options.indent("  ", &[Span::raw(place.into_owned())])
     }
 
@@ -226,6 +281,10 @@ impl Call {
         if outcome.time_ms >= 1000 && self.question.is_none() {
             how.push_str(&format!("  {}", format_millis(outcome.time_ms)));
         }
+        let question = self.question.as_ref();
+        if question.is_some_and(|question| question.is_allowed_by_user) {
+            how.push_str("  (allowed by you)");
+        }
         let title = (&*name, &*self.subject, how.trim());
         let mut lines = failure_lines(mark, title, &outcome.telling, options, detail);
         if detail == Detail::Full {
@@ -235,13 +294,13 @@ impl Call {
                 lines.extend(command_lines(&self.subject, options));
             }
         }
-        if self.question.is_none() {
+        let is_printed = question.is_some_and(|question| question.is_printed);
+        if detail == Detail::Brief && !is_printed {
             lines.extend(self.change_lines(options));
         }
         let is_told = outcome.mark == OutcomeMark::Bad && !outcome.telling.is_empty();
-        let is_shown = self.question.as_ref().is_some_and(|question| question.diff.is_some());
         match &outcome.body {
-            OutcomeBody::Diff(..) if is_shown && detail == Detail::Brief => {}
+            OutcomeBody::Diff(..) if is_printed && detail == Detail::Brief => {}
             OutcomeBody::Diff(diff, n_changed) => {
                 lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, options, detail));
             }
@@ -260,6 +319,12 @@ impl Call {
                 lines.extend(text_lines(text, options));
             }
             OutcomeBody::None | OutcomeBody::Text(_) => {}
+        }
+        if let Some(diff) = question.and_then(|question| question.diff.as_ref())
+            && detail == Detail::Full
+            && !matches!(outcome.body, OutcomeBody::Diff(..))
+        {
+            lines.extend(diff_lines(diff, 0, usize::MAX, options, detail));
         }
         for note in &outcome.notes {
             let note = format!("! {}", escape_prose(note).replace('\n', " "));

@@ -60,7 +60,8 @@ impl Conversation {
                 let asks = format!("the sub-agent {} asks", agent.name);
                 self.add_permission_question(&event.body, Some(asks), now);
             }
-            EventBody::PermissionDecided { .. } => {
+            EventBody::PermissionDecided { call, ruling, rule, .. } => {
+                self.note_answer(call, ruling, rule);
                 self.set_activity(TurnActivity::Calling("Task".to_owned()), now);
             }
             EventBody::Error { message, .. } => {

@@ -2,7 +2,7 @@
 
 use ratatui::text::Line;
 
-use super::{Cell, CellGroup, Conversation, Detail, RenderOptions, Tone};
+use super::{CallState, Cell, CellGroup, Conversation, Detail, RenderOptions, Tone};
 use agent_protocol::spending::Spending;
 
 /// Limit on the turns of an earlier session.
@@ -34,13 +34,18 @@ impl Conversation {
                 self.n_printed += 1;
                 continue;
             }
-            if let Cell::Call(call) = cell
-                && call.question.is_some()
-                && !self.printed_questions.contains(&call.id)
+            if self.prints_question
+                && let Cell::Call(call) = cell
+                && matches!(call.state, CallState::Waiting)
+                && let Some(question) = call.question.as_ref().filter(|it| !it.is_printed)
             {
-                let question = call.question_lines(options);
-                self.printed_questions.insert(call.id.clone());
-                self.push_cell_lines(CellGroup::Activity, false, question, &mut lines);
+                let printed = call.question_lines(question, options);
+                if let Cell::Call(call) = &mut self.cells[self.n_printed]
+                    && let Some(question) = &mut call.question
+                {
+                    question.is_printed = true;
+                }
+                self.push_cell_lines(CellGroup::Activity, false, printed, &mut lines);
                 continue;
             }
             if self.hides_user_messages && matches!(cell, Cell::User(..)) {
@@ -87,7 +92,6 @@ impl Conversation {
         }
         self.spending = self.earlier_spending;
         self.running_cost_usd = None;
-        self.explained_mode = None;
     }
 
     fn push_cell_lines(

@@ -11,7 +11,7 @@ use crate::tui::state::{Focus, State};
 use crate::tui::text::{truncate, width};
 use crate::tui::theme::StyleRole;
 use agent_protocol::pluralize;
-use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
+use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 
 /// Shown before the first message.
 const HINT: &str = "describe the task · / commands · @ files · ! your own commands";
@@ -92,17 +92,14 @@ impl Footer {
         self.cursor = self.cursor.map(|(row, column)| (row.saturating_sub(n_over), column));
     }
 
-    /// The call is shown in full above the choices.
+    /// A call that does not fit is shown in full above.
     fn push_question(&mut self, state: &State, options: RenderOptions) {
         if let Some(inquiry) = state.questionnaire() {
             self.push_questionnaire(&escape_prose(&inquiry.in_words()), state, options);
             return;
         }
         let ask = match state.question_call() {
-            Some(call) => {
-                let call = format!("{} {}", call.name(options), call.subject);
-                format!("Allow {}?", escape_literal(&call).trim().replace('\n', " ⏎ "))
-            }
+            Some(call) => call.question_in_words(options),
             None if state.is_asking_about_plan() => "Carry out this plan?".to_owned(),
             None => return,
         };
@@ -110,7 +107,10 @@ impl Footer {
             self.push_compact_question(ask, state, options);
             return;
         }
-        self.lines.push(options.cut_line(&ask, StyleRole::Warn));
+        match state.question_block(options) {
+            Some(block) => self.lines.extend(block),
+            None => self.lines.push(options.cut_line(&ask, StyleRole::Warn)),
+        }
         if state.focus.is_answer() {
             return;
         }

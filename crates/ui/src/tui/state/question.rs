@@ -3,9 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use ratatui::text::Line;
+
 use super::questionnaire::Questionnaire;
 use super::{Action, ChatRequest, Focus, State};
-use crate::tui::cells::Call;
+use crate::tui::cells::{Call, RenderOptions};
 use crate::tui::composer::Composer;
 use crate::tui::keys::{Key, KeyAction};
 use agent_protocol::control::{ApprovalDecision, Grant, PermissionMode};
@@ -20,8 +22,11 @@ const PLAN_EDITED: Prompt = Prompt::named("plan/edited.md");
 const ANSWER_GUARD: Duration = Duration::from_millis(500);
 /// A selected mode is requested after this time: modes in between must not settle the question.
 const MODE_DELAY: Duration = Duration::from_millis(700);
-/// The index of the first grant, after the fixed choices: yes, no, in your own words.
-const FIRST_GRANT: usize = 3;
+/// A blank row, and the status line.
+const ROWS_AROUND_BLOCK: usize = 2;
+/// What the numbers from 4 on allow for the session, where they are not offered.
+const GRANT_CHOICES: [&str; 3] =
+    ["always this, this session", "always others like it", "yes, and select mode auto-edit"];
 /// A letter counts as an answer if no other follows within this time: otherwise it starts a word.
 const LETTER_DELAY: Duration = Duration::from_millis(150);
 
@@ -73,6 +78,8 @@ impl PendingQuestion {
 #[derive(Clone, Debug)]
 pub(in crate::tui) enum Choice {
     Answer(ApprovalDecision),
+    /// Its number keeps its meaning.
+    Unavailable(&'static str),
     RejectWithText,
     ExecutePlan(PermissionMode),
     EditPlan,
@@ -96,9 +103,8 @@ impl Choice {
             Self::Answer(ApprovalDecision::AllowOnce | ApprovalDecision::AllowChanged(_)) => {
                 Some('y')
             }
-            // The narrowest grant is the first.
             Self::Answer(ApprovalDecision::AllowAlways(grant)) => {
-                (n == FIRST_GRANT && matches!(grant, Grant::Rules(_))).then_some('a')
+                (grant_place(grant) == 0).then_some('a')
             }
             Self::Answer(ApprovalDecision::Reject(_) | ApprovalDecision::RejectAndStop(_))
             | Self::KeepPlanning => Some('n'),
@@ -106,8 +112,12 @@ impl Choice {
             Self::ExecutePlan(_) => (n == 0).then_some('y'),
             Self::EditPlan => Some('e'),
             // A letter begins an answer in words.
-            Self::Option { .. } | Self::FreeText => None,
+            Self::Option { .. } | Self::FreeText | Self::Unavailable(_) => None,
         }
+    }
+
+    pub(in crate::tui) fn is_available(&self) -> bool {
+        !matches!(self, Self::Unavailable(_))
     }
 
     pub(in crate::tui) fn in_words(&self) -> String {
@@ -115,9 +125,8 @@ impl Choice {
             Self::Answer(ApprovalDecision::AllowOnce | ApprovalDecision::AllowChanged(_)) => {
                 "yes".to_owned()
             }
-            Self::Answer(ApprovalDecision::AllowAlways(grant)) => {
-                format!("yes, and for this session: {}", escape_literal_line(&grant.in_words()))
-            }
+            Self::Answer(ApprovalDecision::AllowAlways(grant)) => grant_in_words(grant),
+            Self::Unavailable(words) => (*words).to_owned(),
             Self::Answer(ApprovalDecision::Reject(_) | ApprovalDecision::RejectAndStop(_)) => {
                 "no".to_owned()
             }
@@ -147,6 +156,33 @@ impl Choice {
             _ => String::new(),
         }
     }
+}
+
+/// The index in [`GRANT_CHOICES`]: only a rule for more than this call has a pattern.
+fn grant_place(grant: &Grant) -> usize {
+    match grant {
+        Grant::Rules(rules) => usize::from(rules.iter().any(|rule| rule.contains('*'))),
+        Grant::Mode(_) => 2,
+    }
+}
+
+fn grant_in_words(grant: &Grant) -> String {
+    let Grant::Rules(rules) = grant else { return GRANT_CHOICES[2].to_owned() };
+    if grant_place(grant) == 0 {
+        let what = match rules.as_slice() {
+            [rule] if rule.starts_with("Bash(") => "this command",
+            [rule] if rule.starts_with("mcp(") => "this tool",
+            [_] => "this file",
+            _ => "these commands",
+        };
+        return format!("always {what}, this session");
+    }
+    let patterns = rules.iter().map(|rule| {
+        let pattern = rule.split_once('(').map_or(rule.as_str(), |(_, rest)| rest);
+        let pattern = pattern.strip_suffix(')').unwrap_or(pattern);
+        format!("\"{}\"", escape_literal_line(pattern).replace(" *", " …"))
+    });
+    format!("always {}, this session", patterns.collect::<Vec<_>>().join(", "))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -252,6 +288,7 @@ impl State {
                 }
                 Vec::new()
             }
+            (Some(digit), None) if digit.is_ascii_digit() && !asks_user => Vec::new(),
             // Other characters start an answer to the model, or a message.
             (Some(char), before) => {
                 let is_answer = asks_user && guard.is_none();
@@ -285,11 +322,13 @@ impl State {
         let mut choices = self.choices();
         let Some(question) = &mut self.pending_question else { return Vec::new() };
         let n_choices = choices.len();
+        let step = if action == Some(KeyAction::Up) { n_choices - 1 } else { 1 };
         match action {
-            Some(KeyAction::Up) => {
-                question.selected = (question.selected + n_choices - 1) % n_choices;
+            Some(KeyAction::Up | KeyAction::Down) => {
+                let next = (1..=n_choices).map(|n| (question.selected + n * step) % n_choices);
+                let mut next = next.filter(|at| choices[*at].is_available());
+                question.selected = next.next().unwrap_or(0);
             }
-            Some(KeyAction::Down) => question.selected = (question.selected + 1) % n_choices,
             Some(KeyAction::Send) => {
                 if let Some(guard) = guard {
                     self.show_toast(&format!("{guard}: press Enter again"));
@@ -325,11 +364,13 @@ impl State {
             Choice::Answer(ApprovalDecision::Reject(None)),
             Choice::RejectWithText,
         ];
-        if let Some(question) = self.question_call().and_then(|call| call.question.as_ref()) {
-            let grants = question.grants.iter().cloned();
-            choices
-                .extend(grants.map(|grant| Choice::Answer(ApprovalDecision::AllowAlways(grant))));
-        }
+        let question = self.question_call().and_then(|call| call.question.as_ref());
+        let grants = question.map_or(&[] as &[_], |question| &question.grants);
+        choices.extend(GRANT_CHOICES.iter().enumerate().map(|(place, words)| {
+            let grant = grants.iter().find(|grant| grant_place(grant) == place).cloned();
+            let answer = grant.map(|grant| Choice::Answer(ApprovalDecision::AllowAlways(grant)));
+            answer.unwrap_or(Choice::Unavailable(words))
+        }));
         choices
     }
 
@@ -338,7 +379,7 @@ impl State {
         let number = char.to_digit(10).and_then(|number| usize::try_from(number).ok());
         let choices = self.choices().into_iter().enumerate();
         let is_meant = |(n, choice): &(usize, Choice)| {
-            choice.letter(*n) == Some(char) || number == Some(n + 1)
+            choice.letter(*n) == Some(char) || number == Some(n + 1) && choice.is_available()
         };
         choices.into_iter().find(is_meant).map(|(_, choice)| choice)
     }
@@ -426,7 +467,7 @@ impl State {
                 self.close_question();
                 self.show_toast("say what to change in the plan, or select another mode");
             }
-            (Choice::Answer(_) | Choice::EditPlan | Choice::Option { .. }, _) => {}
+            (_, _) => {}
         }
         Vec::new()
     }
@@ -453,6 +494,31 @@ impl State {
 
     pub(in crate::tui) fn question_call(&self) -> Option<&Call> {
         self.conversation.find_call(self.questioned_call()?)
+    }
+
+    /// The block of the question, its choices and the status line fit on the screen.
+    pub(in crate::tui) fn question_block(
+        &self,
+        options: RenderOptions,
+    ) -> Option<Vec<Line<'static>>> {
+        let call = self.question_call()?;
+        let question = call.question.as_ref().filter(|question| !question.is_printed)?;
+        let (columns, rows) = self.size;
+        let n_bytes = call.subject.len() + question.diff.as_ref().map_or(0, String::len);
+        // A long call is not laid out for each frame.
+        if !self.has_screen || self.viewer.is_some() || n_bytes > 4 * columns * rows {
+            return None;
+        }
+        let block = call.question_block(question, options);
+        let n_choices: usize = self.choice_lines(options, false).iter().map(Vec::len).sum();
+        (block.len() + n_choices + ROWS_AROUND_BLOCK <= rows).then_some(block)
+    }
+
+    pub(in crate::tui) fn take_finished(&mut self) -> Vec<Line<'static>> {
+        let options = self.render_options();
+        let waits = self.question_call().is_some_and(|call| call.question.is_some());
+        self.conversation.prints_question = waits && self.question_block(options).is_none();
+        self.conversation.take_finished(options)
     }
 
     pub(super) fn execute_edited_plan(&mut self, plan: &str) -> Vec<Action> {
