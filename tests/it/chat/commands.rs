@@ -24,6 +24,40 @@ fn commands_are_completed_with_a_description() {
     }
 }
 
+/// 80 columns hold name and description; the arguments are those of the selected command.
+#[test]
+fn command_list_fits_80_columns() {
+    let test = Test::new().script("text: x");
+    let mut pty = Pty::start(&test, &["--model", "script:../script"], 40, 80, "xterm-256color");
+    pty.wait_for("/help");
+    pty.send("/pe");
+    pty.wait_for(
+        "  ▸ /permissions  the permission rules; add one, remove one of this session\n                  \
+         [add allow|ask|deny RULE [SCOPE]|remove NUMBER]\n",
+    );
+    pty.send("\x15/");
+    pty.wait_for("  ▸ /help      the most useful keys, and the commands\n");
+    let screen = pty.screen();
+    assert!(screen.contains("    /resume    resume another session\n"), "{screen}");
+    assert!(!screen.contains("[ID]"), "{screen}");
+}
+
+#[test]
+fn question_mark_on_an_empty_input_shows_the_keys() {
+    let (test, mut pty) = chat("text: heard");
+    pty.send("?");
+    pty.wait_for("  Enter      send, also while it works    Ctrl-T     everything in full\n");
+    assert!(!pty.screen().contains("› ?"), "{}", pty.screen());
+    pty.send("\x1b");
+    pty.wait("no list", |screen| !screen.contains("everything in full"));
+    // A second one, and one in a message, are text.
+    pty.send("??");
+    pty.wait_for("› ?");
+    pty.send(" why?\r");
+    pty.wait_for("heard");
+    assert_eq!(test.events_of("turn.started")[0]["input"], "? why?");
+}
+
 #[test]
 fn built_in_commands_print_their_result() {
     let (_test, mut pty) = chat("text: An answer to copy.\nusage: 1200 30");
@@ -31,7 +65,14 @@ fn built_in_commands_print_their_result() {
     pty.wait_for("An answer to copy.");
     pty.wait_for("1.2k tokens");
     pty.say("/help");
-    pty.wait_for("@ names a file");
+    pty.wait_for("  /doctor ");
+    for part in [
+        "Keys and commands\n  /          commands                     Esc        stop; twice: back a turn\n",
+        "\nsession\n  /help         the most useful keys, and the commands\n",
+        "\nsettings\n  /mode         the permission mode\n  /permissions  the permission rules; add one",
+    ] {
+        assert!(pty.screen().contains(part), "{part}\n{}", pty.screen());
+    }
     pty.say("/mode read-only");
     pty.wait_for("· mode read-only");
     pty.say("/mode");
@@ -744,8 +785,8 @@ fn invalid_or_reserved_command_file_names_are_rejected() {
     pty.wait_for("/help");
     pty.send("/");
     pty.send("mode");
-    pty.wait_for("▸ /mode [MODE]");
-    assert_eq!(pty.screen().matches("/mode  ").count(), 0, "{}", pty.screen());
+    pty.wait_for("▸ /mode   the permission mode  [MODE]\n");
+    assert_eq!(pty.screen().matches("    /mode ").count(), 0, "{}", pty.screen());
     assert!(!pty.screen().contains("Review the change"), "{}", pty.screen());
     pty.send("\x15/inspect");
     pty.wait_for("Review the change");

@@ -67,7 +67,7 @@ fn screens() -> Vec<(&'static str, String)> {
     pty.send("/rew");
     // The lists for the letters before are longer.
     pty.wait("the list for all letters", |screen| {
-        screen.contains("▸ /rewind") && screen.contains("or t…\n  Esc closes")
+        screen.contains("▸ /rewind") && screen.contains("since BRANCH\n  Esc closes")
     });
     let screen = pty.screen();
     let from = screen.rfind("› and thank you").unwrap();

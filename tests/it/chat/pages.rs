@@ -22,7 +22,7 @@ fn long_pages_open_in_the_viewer_and_leave_no_trace_in_the_scrollback() {
         ("/config", "Configuration", "G", "ui.vi"),
         ("/keys", "Keys", "G", "undo the undo"),
         ("/trace", "What happened", "G", "Read a.txt"),
-        ("/help", "Commands", "G", "@ names a file"),
+        ("/help", "Keys and commands", "G", "check the installation"),
     ] {
         pty.say(command);
         pty.wait_for("q close");

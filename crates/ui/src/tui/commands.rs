@@ -110,7 +110,16 @@ pub fn unknown_effort_message(name: &str) -> String {
     format!("there is no effort {name:?}: {DEFAULT_EFFORT}, {names}")
 }
 
-/// Every command.
+/// The groups of the commands, each with its first one.
+pub(super) const COMMAND_GROUPS: [(&str, CommandAction); 5] = [
+    ("session", CommandAction::Help),
+    ("changes", CommandAction::Plan),
+    ("model", CommandAction::Model),
+    ("context", CommandAction::Init),
+    ("settings", CommandAction::Mode),
+];
+
+/// Every command, group by group.
 pub const COMMANDS: &[Command] = {
     use CommandAction::{
         AddDir, Clear, Compact, Config, Context, Copy, Cost, Diff, Doctor, Effort, Export, Fork,
@@ -120,37 +129,22 @@ pub const COMMANDS: &[Command] = {
     };
     use CommandTiming::{Idle, OpensSession, StartsWork};
     &[
-        command(Help, "help", "", "commands, and the most useful keys"),
-        command(
-            Model,
-            "model",
-            "[PROVIDER/MODEL] [EFFORT]",
-            "which model answers, or another, and how much it reasons",
-        )
-        .with_timing(StartsWork("connecting")),
-        command(Effort, "effort", "[EFFORT]", "how much the model reasons, or change it"),
-        command(Mode, "mode", "[MODE]", "the permission mode"),
-        command(
-            Permissions,
-            "permissions",
-            "[add allow|ask|deny RULE [SCOPE]|remove NUMBER]",
-            "the permission rules; add one, remove one of this session",
-        )
-        .with_timing(Idle),
-        command(AddDir, "add-dir", "PATH", "a further directory that the agent may work in")
+        command(Help, "help", "", "the most useful keys, and the commands"),
+        command(Sessions, "sessions", "", "the sessions of this project"),
+        command(Resume, "resume", "ID", "resume another session").with_timing(OpensSession),
+        command(Fork, "fork", "[ID]", "continue in a copy of this session, or of another one")
             .with_timing(OpensSession),
-        command(Init, "init", "[TEXT]", "write or update the rules file of the project")
-            .with_timing(StartsWork("starting")),
-        command(
-            Review,
-            "review",
-            "[BRANCH]",
-            "review the uncommitted changes, or those since BRANCH",
-        )
-        .with_timing(StartsWork("starting")),
+        command(Rename, "rename", "NAME", "name this session, for /resume and the list")
+            .with_timing(Idle),
+        command(Clear, "clear", "", "begin a new session; this one stays recorded")
+            .with_timing(OpensSession),
+        command(Tasks, "tasks", "[stop ID]", "the commands that run in the background; end one"),
+        command(Trace, "trace", "", "the timeline of this session, step by step"),
+        command(Copy, "copy", "", "copy the last answer"),
+        command(Export, "export", "[FILE]", "write the conversation to a file, as Markdown"),
+        command(Quit, "quit", "", "end the chat; `agent -c` resumes it"),
         command(Plan, "plan", "[TASK]", "plan first: it reads, and you accept or reject its plan"),
         command(Todos, "todos", "", "the todo list, whole"),
-        command(Tasks, "tasks", "[stop ID]", "the commands that run in the background; end one"),
         command(Undo, "undo", "[TURN] [force] [git]", "undo the file changes of a turn")
             .with_timing(Idle),
         command(Redo, "redo", "", "take the latest undo back").with_timing(Idle),
@@ -162,12 +156,26 @@ pub const COMMANDS: &[Command] = {
         )
         .with_timing(OpensSession),
         command(Diff, "diff", "", "what this session changed, outside git too"),
-        command(Sessions, "sessions", "", "the sessions of this project"),
-        command(Resume, "resume", "ID", "resume another session").with_timing(OpensSession),
-        command(Fork, "fork", "[ID]", "continue in a copy of this session, or of another one")
+        command(
+            Review,
+            "review",
+            "[BRANCH]",
+            "review the uncommitted changes, or those since BRANCH",
+        )
+        .with_timing(StartsWork("starting")),
+        command(
+            Model,
+            "model",
+            "[PROVIDER/MODEL] [EFFORT]",
+            "which model answers, or another, and how much it reasons",
+        )
+        .with_timing(StartsWork("connecting")),
+        command(Effort, "effort", "[EFFORT]", "how much the model reasons, or change it"),
+        command(Cost, "cost", "", "tokens and money since this conversation was opened"),
+        command(Init, "init", "[TEXT]", "write or update the rules file of the project")
+            .with_timing(StartsWork("starting")),
+        command(AddDir, "add-dir", "PATH", "a further directory that the agent may work in")
             .with_timing(OpensSession),
-        command(Rename, "rename", "NAME", "name this session, for /resume and the list")
-            .with_timing(Idle),
         command(Compact, "compact", "[FOCUS]", "summarise the older part of the conversation")
             .with_timing(StartsWork("compacting")),
         command(Context, "context", "", "the size of each layer of the context"),
@@ -175,12 +183,14 @@ pub const COMMANDS: &[Command] = {
         command(Pins, "pins", "", "the pins of this session").with_timing(Idle),
         command(Unpin, "unpin", "NUMBER", "remove a pin").with_timing(Idle),
         command(Memory, "memory", "[add TEXT|show ID|forget ID]", "lessons of earlier sessions"),
-        command(Clear, "clear", "", "begin a new session; this one stays recorded")
-            .with_timing(OpensSession),
-        command(Trace, "trace", "", "the timeline of this session, step by step"),
-        command(Cost, "cost", "", "tokens and money since this conversation was opened"),
-        command(Copy, "copy", "", "copy the last answer"),
-        command(Export, "export", "[FILE]", "write the conversation to a file, as Markdown"),
+        command(Mode, "mode", "[MODE]", "the permission mode"),
+        command(
+            Permissions,
+            "permissions",
+            "[add allow|ask|deny RULE [SCOPE]|remove NUMBER]",
+            "the permission rules; add one, remove one of this session",
+        )
+        .with_timing(Idle),
         command(Config, "config", "", "the configuration, with the origin of each value"),
         command(Theme, "theme", "[dark|light]", "colours for a dark or a light background"),
         command(
@@ -194,7 +204,6 @@ pub const COMMANDS: &[Command] = {
         command(Mcp, "mcp", "", "the MCP servers: their state and their tools"),
         command(Hooks, "hooks", "", "the hooks in use, and where they are configured"),
         command(Doctor, "doctor", "", "check the installation, and how to fix problems"),
-        command(Quit, "quit", "", "end the chat; `agent -c` resumes it"),
     ]
 };
 

@@ -263,7 +263,7 @@ mod tests {
             let items = matching_commands(query, &[]);
             items.iter().map(|item| item.insert.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(names("co"), ["/compact", "/context", "/cost", "/copy", "/config", "/doctor"]);
+        assert_eq!(names("co"), ["/copy", "/cost", "/compact", "/context", "/config", "/doctor"]);
         assert_eq!(names("mde"), ["/model", "/mode"]);
         assert_eq!(names("mode"), ["/mode", "/model"]);
         assert_eq!(names("status"), ["/cost", "/statusline"]);

@@ -255,6 +255,8 @@ pub(super) struct State {
     pub(super) is_ending: bool,
     pub(super) is_stopping: bool,
     pub(super) is_plan_visible: bool,
+    /// Until the next key.
+    pub(super) shows_keys: bool,
     /// The text in the status line, and the end of its display.
     pub(super) toast: Option<(String, Instant)>,
     pub(super) shells: Vec<RunningShell>,
@@ -310,6 +312,7 @@ impl State {
             is_ending: false,
             is_stopping: false,
             is_plan_visible: true,
+            shows_keys: false,
             toast: None,
             shells: Vec::new(),
             n_shells: 0,

@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::min_call_rows;
 use crate::tui::cells::RenderOptions;
-use crate::tui::completion::{self, Item};
+use crate::tui::completion::{CompletionKind, Item, Popup};
 use crate::tui::composer::Composer;
 use crate::tui::keys::KeyAction;
 use crate::tui::state::{Focus, State};
@@ -14,7 +14,7 @@ use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 
 /// Shown before the first message.
-const HINT: &str = "describe the task · / commands · @ files · ! your own commands";
+const HINT: &str = "describe the task · / commands · @ files · ! your own commands · ? keys";
 
 /// A blank row, the call, and the status.
 const ROWS_AROUND: usize = 4;
@@ -44,46 +44,59 @@ impl Footer {
                 footer.push_composer(&state.answer_text, mark, state, options, most);
             }
         }
+        let room = most.saturating_sub(footer.lines.len() + 1).max(2);
         if let (Some(popup), Focus::Composer) = (&state.popup, &state.focus) {
-            let room = most.saturating_sub(footer.lines.len() + 1).max(2);
-            // Files are not counted, only the best are listed.
-            let is_more =
-                popup.kind != completion::CompletionKind::File && popup.items.len() > room;
-            let room = if is_more { room.saturating_sub(1).max(1) } else { room };
-            let from = (popup.selected + 1).saturating_sub(room);
-            let shown = popup.items.iter().enumerate().skip(from).take(room);
-            let name = |item: &Item| {
-                let name = format!("{} {}", item.insert.trim(), item.args);
-                escape_literal_line(name.trim_end()).into_owned()
-            };
-            let names = shown.clone().map(|(_, item)| width(&name(item)));
-            let column = names.max().unwrap_or(0).min(options.width / 2);
-            for (n, item) in shown {
-                let is_selected = n == popup.selected;
-                let name = truncate(&name(item), options.width.saturating_sub(4));
-                let mark = if is_selected { "  ▸ " } else { "    " };
-                let style =
-                    options.style(if is_selected { StyleRole::User } else { StyleRole::Text });
-                let pad = " ".repeat(column.saturating_sub(width(&name)) + 2);
-                let room = options.width.saturating_sub(4 + width(&name) + pad.len());
-                let description =
-                    truncate(&escape_prose(&item.description).replace('\n', " "), room);
-                let mut spans = vec![Span::styled(format!("{mark}{name}"), style)];
-                if !description.is_empty() {
-                    spans.push(Span::raw(pad));
-                    spans.push(options.span(description, StyleRole::Quiet));
-                }
-                footer.lines.push(Line::from(spans));
-            }
-            if is_more {
-                let n_below = popup.items.len() - (from + room).min(popup.items.len());
-                let more =
-                    if n_below == 0 { String::new() } else { format!("    … {n_below} more") };
-                footer.lines.push(Line::styled(more, options.style(StyleRole::Quiet)));
-            }
+            footer.push_list(popup, options, room);
+        } else if state.shows_keys {
+            let keys = state.key_lines().into_iter().take(room);
+            footer.lines.extend(keys.map(|keys| options.cut_line(&keys, StyleRole::Quiet)));
         }
         footer.lines.push(state.status_line(options));
         footer
+    }
+
+    /// The arguments of the selected item follow its description, or stand below it.
+    fn push_list(&mut self, popup: &Popup, options: RenderOptions, mut room: usize) {
+        let name = |item: &Item| escape_literal_line(item.insert.trim()).into_owned();
+        let args = escape_literal_line(&popup.items[popup.selected].args);
+        let is_high = room > 2;
+        room -= usize::from(is_high && !args.is_empty());
+        // Files are not counted, only the best are listed.
+        let is_more = popup.kind != CompletionKind::File && popup.items.len() > room;
+        room -= usize::from(is_more);
+        let from = (popup.selected + 1).saturating_sub(room);
+        let shown = popup.items.iter().enumerate().skip(from).take(room);
+        let names = shown.clone().map(|(_, item)| width(&name(item)));
+        let column = names.max().unwrap_or(0).min(options.width / 2);
+        for (n, item) in shown {
+            let is_selected = n == popup.selected;
+            let name = truncate(&name(item), options.width.saturating_sub(4));
+            let mark = if is_selected { "  ▸ " } else { "    " };
+            let style = options.style(if is_selected { StyleRole::User } else { StyleRole::Text });
+            let pad = " ".repeat(column.saturating_sub(width(&name)) + 2);
+            let room = options.width.saturating_sub(4 + width(&name) + pad.len());
+            let mut description = escape_prose(&item.description).replace('\n', " ");
+            let is_below = is_selected && width(&description) + 2 + width(&args) > room;
+            if is_selected && !is_below && !args.is_empty() {
+                let between = if description.is_empty() { "" } else { "  " };
+                description.push_str(&format!("{between}{args}"));
+            }
+            let mut spans = vec![Span::styled(format!("{mark}{name}"), style)];
+            if !description.is_empty() {
+                spans.push(Span::raw(pad));
+                spans.push(options.span(truncate(&description, room), StyleRole::Quiet));
+            }
+            self.lines.push(Line::from(spans));
+            if is_below && is_high && !args.is_empty() {
+                let indent = " ".repeat(column + 6);
+                self.lines.push(options.cut_line(&format!("{indent}{args}"), StyleRole::Quiet));
+            }
+        }
+        if is_more {
+            let n_below = popup.items.len() - (from + room).min(popup.items.len());
+            let more = if n_below == 0 { String::new() } else { format!("    … {n_below} more") };
+            self.lines.push(Line::styled(more, options.style(StyleRole::Quiet)));
+        }
     }
 
     pub(super) fn keep_last(&mut self, n_lines: usize) {

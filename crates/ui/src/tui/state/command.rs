@@ -3,7 +3,8 @@
 use super::{Action, ChatRequest, Focus, PagePlace, RunningShell, State};
 use crate::tui::cells::{Cell, CommandPage, Detail, Tone};
 use crate::tui::commands::{
-    COMMANDS, CommandAction, CommandTiming, DEFAULT_EFFORT, find_built_in, unknown_effort_message,
+    COMMAND_GROUPS, COMMANDS, CommandAction, CommandTiming, DEFAULT_EFFORT, find_built_in,
+    unknown_effort_message,
 };
 use crate::tui::composer::AttributedText;
 use crate::tui::conversation::{RunningTurn, TurnActivity};
@@ -18,6 +19,8 @@ use agent_protocol::model::Usage;
 use agent_protocol::provider::Effort;
 use agent_protocol::terminal_escape::escape_for_file;
 
+/// The width from which keys are listed in two columns.
+const KEY_COLUMNS: usize = 78;
 /// Limit on the first column of a page.
 const WIDEST_NAME: usize = 32;
 /// The input field, the status line, and a blank row around a page.
@@ -174,7 +177,7 @@ impl State {
         }
         match action {
             CommandAction::Help => {
-                self.show_page("Commands", self.help_text(), PagePlace::Conversation);
+                self.show_page("Keys and commands", self.help_text(), PagePlace::Conversation);
             }
             CommandAction::Keys => {
                 let rows = self.settings.keymap.rows().into_iter();
@@ -292,28 +295,49 @@ impl State {
     }
 
     fn help_text(&self) -> String {
-        let built_in = COMMANDS.iter().map(|command| {
-            (format!("/{} {}", command.name, command.args), command.description.to_owned())
-        });
+        let mut rows = Vec::new();
+        for command in COMMANDS {
+            let group = COMMAND_GROUPS.iter().find(|(_, first)| *first == command.action);
+            rows.extend(group.map(|(name, _)| ((*name).to_owned(), String::new())));
+            rows.push((format!("  /{}", command.name), command.description.to_owned()));
+        }
         let own = self.settings.own_commands.iter().map(|own| {
             let from = match &own.server {
                 Some(server) => format!("MCP server {server}"),
                 None => "your own".to_owned(),
             };
-            let name = format!("/{} {}", own.name, own.argument_hint);
-            (name, format!("{} ({from})", own.description))
+            (format!("  /{}", own.name), format!("{} ({from})", own.description))
         });
-        let mut text = format_columns(&built_in.chain(own).collect::<Vec<_>>());
+        let others = self.settings.own_commands.first();
+        rows.extend(others.map(|_| ("others".to_owned(), String::new())));
+        rows.extend(own);
+        format!("{}\n{}", self.key_lines().join("\n"), format_columns(&rows))
+    }
+
+    /// The most useful keys, in two columns if the screen is wide enough.
+    pub(in crate::tui) fn key_lines(&self) -> Vec<String> {
         let key = |action| self.settings.keymap.key_for(action);
-        text.push_str(&format!(
-            "\n@ names a file · ! runs a command of your own · {} a new line · {} stops the agent\n\
-             {} everything in full · {} the next mode · /keys all keys\n",
-            key(KeyAction::NewLine),
-            key(KeyAction::Escape),
-            key(KeyAction::Transcript),
-            key(KeyAction::NextMode),
-        ));
-        text
+        let keys = [
+            ("/".to_owned(), "commands"),
+            ("@".to_owned(), "a file of the project"),
+            ("!".to_owned(), "run your own command"),
+            (key(KeyAction::Send), "send, also while it works"),
+            (key(KeyAction::NewLine), "a new line"),
+            (key(KeyAction::Complete), "send after this turn"),
+            (key(KeyAction::Escape), "stop; twice: back a turn"),
+            (key(KeyAction::Cancel), "clear; stop; twice: quit"),
+            (key(KeyAction::NextMode), "the next mode"),
+            (key(KeyAction::Transcript), "everything in full"),
+            (key(KeyAction::Editor), "write in an editor"),
+            (key(KeyAction::SearchHistory), "search earlier messages"),
+        ];
+        let cells = keys.map(|(key, does)| format!("  {key:<10} {does}"));
+        if self.size.0 < KEY_COLUMNS {
+            return cells.to_vec();
+        }
+        let (left, right) = cells.split_at(cells.len() / 2);
+        let rows = left.iter().zip(right);
+        rows.map(|(left, right)| format!("{left:<40}{right}").trim_end().to_owned()).collect()
     }
 }
 
@@ -324,7 +348,7 @@ pub(super) fn format_columns(rows: &[(String, String)]) -> String {
     let rows = rows.iter().map(|(name, what)| {
         let name = name.trim_end();
         let pad = " ".repeat(column.saturating_sub(width(name)) + 2);
-        format!("{name}{pad}{what}\n")
+        format!("{name}{pad}{what}").trim_end().to_owned() + "\n"
     });
     rows.collect()
 }

@@ -43,6 +43,14 @@ impl State {
         if self.focus == Focus::Question {
             return self.handle_question_key(key, action, at, last_key);
         }
+        let showed_keys = std::mem::take(&mut self.shows_keys);
+        if showed_keys && action == Some(KeyAction::Escape) {
+            return Vec::new();
+        }
+        if !showed_keys && key.typed_char() == Some('?') && self.is_ready_for_message() {
+            self.shows_keys = true;
+            return Vec::new();
+        }
         // Only two consecutive presses count.
         self.last_cancel = self.last_cancel.filter(|_| action == Some(KeyAction::Cancel));
         self.last_escape = self.last_escape.filter(|_| action == Some(KeyAction::Escape));
@@ -78,6 +86,12 @@ impl State {
         }
         actions.extend(self.update_popup());
         actions
+    }
+
+    /// Nothing is written, and the next key would begin a message.
+    fn is_ready_for_message(&self) -> bool {
+        let is_command = self.vi.as_ref().is_some_and(|vi| vi.is_normal);
+        self.focus == Focus::Composer && self.composer.is_empty() && !is_command
     }
 
     pub(in crate::tui) fn is_browsing(&self) -> bool {
