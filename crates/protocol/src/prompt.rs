@@ -84,7 +84,7 @@ prompts! {
     "summary/": archived cut forgotten stale system task user_messages;
     "system/": boundary decision recovery;
     "tools/":
-        ask_user bash edit glob grep ls multi_edit read skill task todo_write write;
+        ask_user bash edit glob grep ls multi_edit read skill task todo_write web_fetch web_search write;
     "": tools_in_text;
 }
 
