@@ -531,7 +531,7 @@ fn git_commands_that_write_its_configuration_are_not_reverted() {
             "mkdir w && echo 'gitdir: ../store.git' > w/.git",
             "git clone -q sub clone && git -C clone worktree add -q ../linked",
             "mv clone moved && git -C moved worktree repair ../linked",
-            "git rm -qf m && git commit -qm rm && rm -rf .git/modules/m 2>/dev/null; true",
+            "git rm -qf m && git commit -qm rm && rm -rf .git/modules/m 2>/dev/null || true",
         ] {
             let envelope = record(&place, line);
             assert_eq!(envelope["status"], "success", "{line} {} {envelope}", place.backend);

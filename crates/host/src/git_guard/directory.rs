@@ -153,7 +153,8 @@ fn read_files(path: &Path) -> BTreeMap<OsString, EntryState> {
         };
         (name, state)
     };
-    names.map(read).collect()
+    // Git reads files; a directory may be a worktree (`git worktree add branches/x`).
+    names.map(read).filter(|(_, state)| state.folder_id().is_none()).collect()
 }
 
 /// Restores a git directory to an earlier state.

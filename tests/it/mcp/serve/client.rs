@@ -31,7 +31,7 @@ async fn rmcp_client_reads_edits_and_cancels() {
     let test = Test::new().file("a.rs", "one\n");
     let (client, mut server) = connect(&test).await;
     let tools = client.peer().list_all_tools().await.unwrap();
-    assert_eq!(tools.len(), 10);
+    assert_eq!(tools.len(), 8);
     let read = call(&client, "Read", json!({"path": "a.rs"})).await;
     assert_eq!(read.content[0].as_text().unwrap().text, "Read all of a.rs (1 line).\n1 | one");
     let edit = json!({"path": "a.rs", "old_string": "one", "new_string": "two"});
