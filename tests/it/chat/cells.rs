@@ -49,7 +49,7 @@ fn text_for_the_model_is_only_in_the_transcript() {
         let is_next = |line: &&str| line.starts_with("  sent back to the model (1 of ");
         assert!(lines[at + 1..].iter().take(3).any(is_next), "{all}");
     }
-    for text in ["Next:", "three", "to the model:", "the model received"] {
+    for text in ["Next:", "  three", "to the model:", "the model received"] {
         assert!(!all.contains(text), "{text}\n{all}");
     }
     pty.send("\x14");

@@ -191,10 +191,10 @@ fn todos_are_a_line_per_change_and_a_list_at_the_end_of_their_turn() {
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
     pty.say("work");
-    pty.wait_for("Done here.");
-    pty.wait_for("/help");
+    pty.wait_for("  · part 19\n· ");
     let all = pty.all();
     for text in [
+        "Done here.\n",
         "· todo 0/20   → part 0\n",
         "✓ todo 1/20 part 0  → part 1\n",
         "✓ todo 3/20 part 1; part 2  → part 3\n",

@@ -118,7 +118,7 @@ fn commands_that_cannot_be_used_are_reported_once() {
     pty.wait_for(".claude/commands/torn.md: the front matter is not YAML");
     pty.wait_for("no command is made of \".claude/commands/review.md\"");
     pty.send("/git:sa");
-    pty.wait_for("▸ /git:save  [what]");
+    pty.wait_for("▸ /git:save  Save $1.  [what]");
     pty.send("\x15/save all\r");
     pty.wait_for("heard");
     let started = &test.events_of("turn.started")[0];

@@ -132,8 +132,8 @@ fn question_shows_the_whole_address_and_offers_the_host() {
     pty.wait_for_question();
     let screen = pty.screen();
     for part in [
-        "? WebFetch docs.invalid/a/long/path?with=a&query=1",
-        "yes, and for this session: allow WebFetch(docs.invalid)",
+        "Allow WebFetch docs.invalid/a/long/path?with=a&query=1?",
+        "always this host, this session",
     ] {
         assert!(screen.contains(part), "{part}\n{screen}");
     }

@@ -172,6 +172,8 @@ fn grant_in_words(grant: &Grant) -> String {
         let what = match rules.as_slice() {
             [rule] if rule.starts_with("Bash(") => "this command",
             [rule] if rule.starts_with("mcp(") => "this tool",
+            [rule] if rule.starts_with("WebFetch(") => "this host",
+            [rule] if rule == "WebSearch" => "searches of the web",
             [_] => "this file",
             _ => "these commands",
         };
