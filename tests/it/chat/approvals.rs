@@ -498,7 +498,9 @@ fn approved_call_does_not_follow_a_swapped_directory() {
         let [open, away] = ["open", "away"].map(|name| test.root().join(name));
         for (tool, _) in &calls {
             pty.say("please");
-            pty.wait_for(&format!("Allow {tool} "));
+            let heading =
+                if *tool == "Bash" { "Run this command?".into() } else { format!("Allow {tool} ") };
+            pty.wait_for(&heading);
             pty.wait_for_question();
             std::fs::rename(&open, &away).unwrap();
             std::os::unix::fs::symlink("closed", &open).unwrap();

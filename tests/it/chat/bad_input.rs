@@ -43,16 +43,17 @@ fn diff_with_control_characters_cannot_act_on_the_terminal() {
     assert_eq!(test.read("a.txt"), format!("{BIDI}{ESCAPES}\n"));
 }
 
-/// A line of 5 MB in the output of commands, in a changed file, in an answer and in the viewer.
+/// A line of 5 MB in the output of commands, in a changed file and in the viewer, and one of 300 kB in an answer.
 #[test]
 #[ignore = "slow"]
 fn lines_of_megabytes_are_displayed() {
     const LINE: usize = 5_000_000;
     let x = "x".repeat(LINE);
+    let numbers: String = (0..60_000).map(|n| format!("{n:x}")).collect();
     let test = Test::new().file("big.txt", format!("one\n{x}\n")).script(&format!(
         "call: Bash {{\"command\": \"cat big.txt\"}}\ncall: Read {{\"path\": \"big.txt\"}}\n---\n\
          call: Edit {{\"path\": \"big.txt\", \"old_string\": \"one\", \"new_string\": \"two\"}}\n---\n\
-         text: {x}\ntext: Done here."
+         text: {numbers}\ntext: Done here."
     ));
     let mut pty = chat(&test, 40, 100);
     pty.say("look");

@@ -180,10 +180,12 @@ fn time_limits_of_requests_are_configurable() {
 #[test]
 #[ignore = "slow"]
 fn time_out_says_that_data_was_arriving_and_keeps_what_arrived() {
-    let arriving = (0..2000).fold(server::sse_raw(&[]), |reply, n| {
+    let word = |n: u32| {
         let delta = json!({"content": format!("word {n}, ")});
-        let word = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
-        let event = Chunk::Send(format!("data: {word}\n\n").into());
+        json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]}).to_string()
+    };
+    let arriving = (1..2000).fold(server::sse_raw(&[&word(0)]), |reply, n| {
+        let event = Chunk::Send(format!("data: {}\n\n", word(n)).into());
         reply.then(Chunk::Pause(Duration::from_millis(20))).then(event)
     });
     let server = Server::with(move |_, _| arriving.clone());
