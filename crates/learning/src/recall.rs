@@ -14,6 +14,8 @@ const CANDIDATES: usize = 40;
 const RANK_OFFSET: f64 = 10.0;
 /// More than all others can have.
 const USERS_POINTS: f64 = 10.0;
+/// More than age and common terms give.
+const NAMED_POINTS: f64 = 2.0;
 const MAX_SIMILAR: usize = 3;
 /// Limit on the lessons at the start of a task that the user did not write.
 const MAX_SHOWN: usize = 3;
@@ -50,6 +52,10 @@ pub fn lessons_for_task(
         }
     }
     ranked.retain(|(.., lesson)| lesson.concerns_task(task, checks));
+    for (points, _, lesson) in &mut ranked {
+        // The task names its file or program, which is surer than a common term.
+        *points += if lesson.subjects().is_empty() { 0.0 } else { NAMED_POINTS };
+    }
     ranked.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
     let mut room = max_tokens.saturating_mul(BYTES_PER_TOKEN);
     let (mut texts, mut n_others) = (BTreeSet::new(), 0);

@@ -451,14 +451,6 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
     ),
     (SUBMODULE, &["evil .git/modules/s/config; chmod 0311 .git/modules s"], "."),
     // More git directories than the limit.
-    (
-        "git init -q zlib",
-        &[
-            "for i in $(seq 5001); do mkdir -p a$i/.git/objects a$i/.git/refs; cp .git/HEAD a$i/.git; done",
-            "evil zlib/.git/config",
-        ],
-        "zlib",
-    ),
 ];
 /// A bare repository among the files of the user's project.
 const FIXTURE: &str = "git init -q --bare fixtures/repo; git -C fixtures/repo config core.bare false; \
