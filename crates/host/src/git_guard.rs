@@ -155,6 +155,7 @@ impl GitGuard {
     /// commands still run.
     pub fn begin(&self, writes_config: bool, has_left: bool) {
         let mut state = self.state.lock();
+        let is_first = state.first_begin.is_none();
         state.first_begin.get_or_insert_with(SystemTime::now);
         if !state.is_nested_set && !state.is_open() {
             state.nested = self.with_searched(None);
@@ -175,7 +176,7 @@ impl GitGuard {
         } else {
             let earlier = (state.accepted.as_ref(), true);
             let snapshot = Snapshot::take(&self.places, &state.nested, &self.other_files, earlier);
-            if state.initial.is_empty() {
+            if is_first {
                 state.initial = snapshot.settings();
                 state.is_crowded = snapshot.is_incomplete;
             }
@@ -228,7 +229,8 @@ impl GitGuard {
         for folder in folders.filter(|folder| repository::may_be_repository(folder)) {
             let is_known =
                 state.accepted.as_ref().is_some_and(|it| it.directories.contains_key(folder));
-            let Some(found) = GitDirectoryState::read(folder).filter(|_| !is_known) else {
+            let read = || GitDirectoryState::read(folder);
+            let Some(found) = (!is_known).then(read).flatten() else {
                 continue;
             };
             let mut guard = DirectoryGuard {
@@ -361,7 +363,12 @@ impl GitGuard {
                 None => guard.check_new(found),
             }
         }
-        report.notices.append(&mut entry::REOPENED.lock());
+        // Another session of this process may have others.
+        let is_own =
+            |path: &mut PathBuf| self.places.writable.iter().any(|root| path.starts_with(root));
+        let reopened: Vec<PathBuf> = entry::REOPENED.lock().extract_if(.., is_own).collect();
+        let why = "could not be read, which hides what git uses: it can again";
+        report.notices.extend(reopened.iter().map(|path| format!("{} {why}", path.display())));
         if now.is_incomplete && !state.is_crowded {
             report.failures.push(
                 "there are too many git directories to compare: remove those that the command made"

@@ -450,7 +450,6 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
         "../wt",
     ),
     (SUBMODULE, &["evil .git/modules/s/config; chmod 0311 .git/modules s"], "."),
-    // More git directories than the limit.
 ];
 /// A bare repository among the files of the user's project.
 const FIXTURE: &str = "git init -q --bare fixtures/repo; git -C fixtures/repo config core.bare false; \
@@ -708,9 +707,7 @@ fn processes_that_a_command_left_set_up_nothing() {
         let line = "(until [ -e go ]; do :; done; git init -q n; cp f n/.git/config; touch n/made) >/dev/null 2>&1 & true";
         batch.call("Bash", &json!({"command": line}));
         write(&root.join("go"), "");
-        while !root.join("n/made").exists() {
-            std::thread::yield_now();
-        }
+        crate::support::wait_for(|| root.join("n/made").exists());
         batch.end();
         run(&root.join("n"), "git status >/dev/null 2>&1; true");
         assert!(!mark.exists(), "{} {:?}", place.backend, place.user);

@@ -43,9 +43,6 @@ pub use profile::{GitPaths, SandboxFacts, SandboxProfile};
 pub use session_folder::temporary_directory;
 pub use tables::{SECRET_STORES, STARTUP_FILES};
 
-const OWNERS_GAP: &str = "files of all users can be read, and their times set to the present: files in the project belong to \
-     others, so commands keep CAP_DAC_OVERRIDE";
-
 /// True once `main` has called [`run_if_supervisor`]: only such a binary can be a supervisor.
 static CAN_SUPERVISE: AtomicBool = AtomicBool::new(false);
 
@@ -200,8 +197,7 @@ impl Sandbox {
         if let Err(why) = &probed {
             guarantees.gaps.push(format!("no namespaces: {why}"));
             guarantees.gaps.extend(landlock_gaps(&profile, abi));
-            let keeps_right = !facts.owners.users.is_empty();
-            guarantees.gaps.extend(keeps_right.then(|| OWNERS_GAP.to_owned()));
+            facts.owners = FileOwners::default();
         }
         Ok(Self {
             facts,

@@ -27,7 +27,7 @@ const FILE_FOLDERS: [(&str, &str); 3] = [
     ("remotes", "names the address of a remote; the user can add it"),
     ("branches", "names the address of a remote; the user can add it"),
 ];
-/// Limit of the files of one such folder in memory; what is beyond counts as changed.
+/// Limit of the files of one such folder in memory; what is beyond is compared by its length only.
 const MAX_HOOK_BYTES: usize = 16 << 20;
 /// Git does not run a hook of this name.
 const SAMPLE: &[u8] = b".sample";
@@ -88,7 +88,9 @@ impl GitDirectoryState {
         let is_allowed = |settings: Vec<Setting>| settings.iter().all(Setting::is_allowed_in_new);
         let folders = FILE_FOLDERS.iter().map(|(name, _)| self.entry(name));
         self.files.values().all(BTreeMap::is_empty)
-            && !folders.into_iter().any(|entry| matches!(entry, EntryState::Link(_)))
+            && !folders
+                .into_iter()
+                .any(|entry| matches!(entry, EntryState::Link(_) | EntryState::Other(_)))
             && (!self.is_linked() || self.is_worktree_of_parent())
             && self.settings().is_some_and(is_allowed)
     }
@@ -311,8 +313,9 @@ impl DirectoryGuard<'_> {
         let empty = GitDirectoryState { files: BTreeMap::new(), ..now.clone() };
         for (name, why) in FILE_FOLDERS {
             self.revert_files(&folder, (name, why), &empty, now);
-            if let link @ EntryState::Link(_) = now.entry(name) {
-                self.restore(&folder, name, (&EntryState::Missing, link), why);
+            // Root's git searches a directory that others cannot.
+            if let other @ (EntryState::Link(_) | EntryState::Other(_)) = now.entry(name) {
+                self.restore(&folder, name, (&EntryState::Missing, other), why);
             }
         }
         if now.is_linked() && !now.is_worktree_of_parent() {

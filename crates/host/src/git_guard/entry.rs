@@ -153,8 +153,8 @@ fn restore_as_owner(before: &EntryState, folder: &OwnedFd, name: &OsStr) -> io::
     outcome
 }
 
-/// What to report of directories that could not be read, and were made readable.
-pub(super) static REOPENED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// Directories that could not be read, and were made readable, until a guard reports them.
+pub(super) static REOPENED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Opens a directory without following links. Without the right to read it git uses it, so its owner gets this right.
 pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
@@ -176,8 +176,7 @@ pub(super) fn reopen(path: &Path) -> io::Result<()> {
     let opened = disk::open_without_links(path, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
     let mode = Mode::from_raw_mode(rustix::fs::fstat(&opened)?.st_mode & 0o7777 | 0o700);
     rustix::fs::chmod(disk::descriptor_path(&opened), mode)?;
-    let why = "could not be read, which hides what git uses: it can again";
-    REOPENED.lock().push(format!("{} {why}", path.display()));
+    REOPENED.lock().push(path.to_owned());
     Ok(())
 }
 

@@ -36,18 +36,21 @@ impl FileOwners {
             owners.users.insert(metadata.uid());
             owners.groups.insert(metadata.gid());
             if metadata.is_dir() {
+                let n_free = MAX_ENTRIES.saturating_sub(queue.len());
                 let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-                queue.extend(entries.map(|entry| entry.path()).take(MAX_ENTRIES));
+                queue.extend(entries.map(|entry| entry.path()).take(n_free));
             }
+        }
+        for ids in [&mut owners.users, &mut owners.groups] {
+            *ids = ids.iter().take(MAX_OWNERS).copied().collect();
         }
         if owners.users.len() > 1 { owners } else { Self::default() }
     }
 
     /// The maps of a user namespace with these users and groups only.
     pub(super) fn id_maps(&self) -> Option<[String; 2]> {
-        let map = |ids: &BTreeSet<u32>| {
-            ids.iter().take(MAX_OWNERS).map(|id| format!("{id} {id} 1\n")).collect()
-        };
+        let map =
+            |ids: &BTreeSet<u32>| ids.iter().map(|id| format!("{id} {id} 1\n")).collect::<String>();
         (!self.users.is_empty()).then(|| [map(&self.users), map(&self.groups)])
     }
 }

@@ -143,9 +143,13 @@ fn refusal_reason(
 
 /// The right that commands lack for a file of another user; `is_writable`: the agent has it.
 fn owner_reason(path: &Path, is_writable: bool, facts: &SandboxFacts) -> Option<String> {
-    let owner = path.symlink_metadata().ok()?.uid();
-    let is_foreign = owner != rustix::process::getuid().as_raw();
-    let lacks_right = !is_writable || !facts.owners.users.contains(&owner);
+    let metadata = path.symlink_metadata().ok()?;
+    let (owner, own) = (metadata.uid(), rustix::process::getuid());
+    let is_foreign = owner != own.as_raw();
+    // The kernel asks for the user and the group.
+    let is_covered =
+        facts.owners.users.contains(&owner) && facts.owners.groups.contains(&metadata.gid());
+    let lacks_right = !is_writable || own.is_root() && !is_covered;
     let who = if is_writable {
         "commands of this session have no right (CAP_DAC_OVERRIDE) to change it; Edit and Write can"
     } else {

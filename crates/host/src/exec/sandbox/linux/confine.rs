@@ -37,14 +37,12 @@ pub(in crate::exec) fn confine_process(plan: &SandboxPlan) -> Result<(), String>
     filters.iter().try_for_each(|filter| apply_filter(filter)).map_err(prefix_error("seccomp"))
 }
 
-/// Root in a project of others keeps the rights of root over their files, and no others. In the user namespace these
-/// concern the mapped users only, and the mounts limit what can be changed; without it Landlock does not limit modes and owners.
+/// Root in a project of others keeps the rights of root over their files, and no others: in the user namespace these
+/// concern the mapped users only, and the mounts limit what can be changed. Without namespaces they would concern all users.
 fn keep_rights_over_owners(plan: &SandboxPlan) -> rustix::io::Result<()> {
-    let kept = match (plan.owners.users.is_empty(), plan.namespaces) {
-        (true, _) => CapabilitySet::empty(),
-        (false, true) => CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER,
-        (false, false) => CapabilitySet::DAC_OVERRIDE,
-    };
+    let rights = CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER;
+    let has_owners = plan.namespaces && !plan.owners.users.is_empty();
+    let kept = if has_owners { rights } else { CapabilitySet::empty() };
     let kept = kept & capabilities(None)?.permitted;
     let inheritable = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable })
