@@ -130,7 +130,7 @@ fn subjects<'a>(call: &'a CallRecord, edits: impl Iterator<Item = &'a CallRecord
     let names = paths.flat_map(|path| [path, path.rsplit('/').next().unwrap_or(path)]);
     let names = names.map(str::to_owned).chain([format!("{typed} {operand}").trim().to_owned()]);
     let names = names.map(|name| name.trim_start_matches("./").to_owned());
-    names.filter(|name| name.len() <= SUBJECT_BYTES).collect()
+    names.filter(|name| (1..=SUBJECT_BYTES).contains(&name.len())).collect()
 }
 
 /// Whether only a text differs that was mistyped. A file that has other characters throughout, such as tabs, has them

@@ -1,5 +1,7 @@
 //! Extracts the model's window from a provider's overflow message.
 
+use agent_protocol::model::MIN_WINDOW;
+
 /// Words shortly before or after the number.
 const WORDS_BEFORE: [&str; 6] =
     ["context length", "context window", "context size", "n_ctx", "maximum", "limit"];
@@ -19,7 +21,7 @@ pub(super) fn parse_window(text: &str) -> Option<u64> {
         rest = end;
         let Ok(number) = text[start..end].replace(',', "").parse::<u64>() else { continue };
         // Part of a name, as in `gpt-4`, or too small to be a window.
-        if number < 256 {
+        if number < MIN_WINDOW {
             continue;
         }
         let from = text.floor_char_boundary(start.saturating_sub(MAX_DISTANCE));

@@ -63,7 +63,8 @@ impl Rejections {
             earlier_reasoning: sent_reasoning(sent, &endpoint).next().is_some(),
             reasoning: endpoint.wire == WireFormat::OpenaiResponses && endpoint.returns_reasoning,
             thinking: sends_thinking(request, &endpoint),
-            answer_limit: max_output_tokens.is_some(),
+            answer_limit: max_output_tokens.is_some()
+                && endpoint.wire != WireFormat::AnthropicMessages,
         };
         AcceptedRequest { endpoint, messages, max_output_tokens, rejectable: used }
     }

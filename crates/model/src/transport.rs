@@ -26,7 +26,7 @@ const DOCUMENT_BYTES: usize = 16 << 20;
 
 /// What a time-out means before the first byte of an answer, and after it.
 const NOT_BEGUN: &str = "; the server may be overloaded, or still loading the model";
-const IN_MID_ANSWER: &str = " in mid-answer";
+const IN_MID_ANSWER: &str = " in mid-answer; try again, or raise requests.idle_timeout";
 
 pub(super) struct Transport {
     base: Url,
@@ -88,7 +88,10 @@ impl Transport {
             while let Some(chunk) = answer.read_chunk().await? {
                 text.extend(chunk);
                 if text.len() > DOCUMENT_BYTES {
-                    let message = format!("{}: the answer is too long", endpoint_facts.url);
+                    let message = format!(
+                        "{}: the answer is longer than 16 MiB; check base_url",
+                        endpoint_facts.url
+                    );
                     return Err(AttemptFailure::permanent(ModelErrorKind::Refused, message));
                 }
             }
@@ -312,7 +315,8 @@ impl ResponseStream {
             Ok(Err(error)) => {
                 let root = root_cause(&error);
                 let url = &self.endpoint_facts.url;
-                let message = format!("{url}: the connection broke in mid-answer ({root})");
+                let message =
+                    format!("{url}: the connection broke in mid-answer ({root}); try again");
                 Err(AttemptFailure::temporary(message).with_reason("the connection broke"))
             }
             Err(_) => Err(timeout_failure(&self.endpoint_facts, self.limit, self.progress)),

@@ -73,7 +73,7 @@ impl WebClient {
         }
         let url = &request.address.url;
         let message = format!("{url} redirects more than {MAX_REDIRECTS} times on its host");
-        Err(Failure::new(ErrorCode::NotFound, message))
+        Err(Failure::new(ErrorCode::NotFound, message).with_hint("try another address"))
     }
 
     async fn send(&self, address: &PageAddress, is_named: bool) -> Result<Response, Failure> {
@@ -82,7 +82,9 @@ impl WebClient {
         if proxy.is_none() {
             self.check_addresses(address, is_named).await?;
         }
-        let failed = |why: String| Failure::new(ErrorCode::ExecutionError, format!("{url}: {why}"));
+        let failed = |why: String| {
+            Failure::new(ErrorCode::ExecutionError, format!("{url}: {why}")).with_hint(LATER)
+        };
         let client = match (&proxy, address.is_https()) {
             (Some(_), _) => self.by_proxy.get_or_init(|| build(client_builder(CONNECT_TIMEOUT))),
             (None, true) => self.direct.get_or_init(|| build(self.direct_builder())),
@@ -119,7 +121,9 @@ impl WebClient {
             Ok(found) => found.collect(),
             Err(error) => {
                 let message = format!("{url}: there is no host {host} ({error})");
-                return Err(Failure::new(ErrorCode::NotFound, message));
+                return Err(
+                    Failure::new(ErrorCode::NotFound, message).with_hint("check the address")
+                );
             }
         };
         let private = found.iter().find(|found| !is_public(found.ip()));

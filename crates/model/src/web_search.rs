@@ -73,8 +73,11 @@ impl SearchService {
     /// The first results, as far as their domains were asked for.
     pub async fn search(&self, query: &SearchQuery) -> Result<Vec<SearchHit>, Failure> {
         let place = display_url(&self.url);
-        let failed =
-            |why: String| Failure::new(ErrorCode::ExecutionError, format!("{place}: {why}"));
+        let failed = |why: String| {
+            Failure::new(ErrorCode::ExecutionError, format!("{place}: {why}")).with_hint(
+                "try later again; the user can check web.search, its address and its key",
+            )
+        };
         if let (Some(key), None) = (&self.facts.key, &self.key) {
             return Err(failed(format!("{} needs a key", self.facts.name))
                 .with_hint(format!("the user can set {key}, or web.api_key_env")));

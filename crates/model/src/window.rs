@@ -27,11 +27,11 @@ pub fn recall_window(id: &str) -> Option<ContextWindow> {
 
 /// An error outranks the answers: what the server does counts, not what it says.
 pub(super) fn record_window(id: &str, tokens: u64, source: WindowSource) {
-    let said = ContextWindow { tokens, source };
     let mut windows = WINDOWS.lock();
-    let window = windows.entry(id.to_owned()).or_insert(said);
-    if window.source != WindowSource::Error || tokens < window.tokens {
-        *window = said;
+    let window = windows.entry(id.to_owned()).or_insert(ContextWindow { tokens, source });
+    match window.source {
+        WindowSource::Error => window.tokens = window.tokens.min(tokens),
+        _ => *window = ContextWindow { tokens, source },
     }
 }
 

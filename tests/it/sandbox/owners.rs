@@ -74,7 +74,7 @@ fn landlock_alone_gives_root_no_right_over_files_of_others() {
         chown(&theirs, Some(OTHER), Some(OTHER)).unwrap();
         chown(&secret, Some(THIRD), Some(THIRD)).unwrap();
         fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
-        let done = place.call(&json!({"command": "cat $OUT/secret; echo x >> theirs"}));
+        let done = place.call(&json!({"command": "echo x >> theirs; cat $OUT/secret"}));
         assert!(!done.to_string().contains("PRIVATE"), "{done}");
         let expected = "theirs belongs to user 1234, and commands of this session have no right";
         assert!(done["text"].as_str().unwrap().contains(expected), "{done}");

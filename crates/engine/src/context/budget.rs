@@ -1,6 +1,6 @@
 //! Measures how much of the model's window is used: estimates, corrected by the provider's counts.
 
-use agent_protocol::event::{CompactionCause, Event, EventBody};
+use agent_protocol::event::{Event, EventBody};
 use agent_protocol::model::{ContextWindow, MIN_WINDOW, Purpose, WindowSource};
 
 /// Estimate before the provider has counted anything, for code and prose with o200k.
@@ -156,15 +156,13 @@ impl ContextBudget {
                     self.record_count(bytes, usage.input_tokens);
                 }
             }
-            EventBody::ContextOverflowed { estimated_tokens, window } if self.is_same_model => {
+            // A server that was started again may have another window, and says so.
+            EventBody::ContextOverflowed { estimated_tokens, window }
+                if self.is_same_model && self.window.source != WindowSource::Server =>
+            {
                 self.record_overflow(*estimated_tokens, *window);
             }
-            EventBody::ContextCompacted(compacted) => {
-                if compacted.cause == CompactionCause::Overflow && self.is_same_model {
-                    self.window.tokens = compacted.window.min(self.window.tokens);
-                }
-                self.reset_count();
-            }
+            EventBody::ContextCompacted(_) => self.reset_count(),
             _ => {}
         }
     }

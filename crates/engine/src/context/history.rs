@@ -433,6 +433,11 @@ impl History {
         let Some(waiting) = &mut self.pending_exchange else { return };
         let mut slots = waiting.calls.iter_mut().zip(&mut waiting.envelopes);
         if let Some((own, slot)) = slots.find(|(own, slot)| own.id == call && slot.is_none()) {
+            // A call of BashOutput or BashKill ran as one of Bash, with other parameters.
+            let input = &envelope.context.params_input;
+            if own.name != tool && tool == "Bash" && !input.contains_key("command") {
+                own.arguments = serde_json::Value::Object(input.clone()).to_string();
+            }
             // The model may have written another name.
             tool.clone_into(&mut own.name);
             *slot = Some(envelope.clone());

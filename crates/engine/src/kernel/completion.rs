@@ -219,6 +219,7 @@ impl Completion {
             | Ending::CompletedUnverified
             | Ending::Failed
             | Ending::CheckFailed
+            | Ending::IncompleteAnswer
                 if self.is_denied =>
             {
                 Ending::PermissionDenied

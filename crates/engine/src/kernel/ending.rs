@@ -59,8 +59,8 @@ impl Kernel {
             }
             let limit = self.parts.main.describe_limit(self.budget.answer_limit());
             turn.errors.push(format!(
-                "the length limit cut the answer off, also after {MAX_CONTINUATIONS} continuations: the request allowed \
-                 {limit}; ask for less at once, or raise max_output_tokens of the model"
+                "the length limit cut the answer off, also after {MAX_CONTINUATIONS} continuations: this program asked \
+                 for at most {limit}; ask for less at once, or raise max_output_tokens of the model"
             ));
             return Some(Ending::IncompleteAnswer);
         }

@@ -76,7 +76,7 @@ impl Kernel {
         let [fixed, rest] =
             [fixed, self.history.bytes()].map(|bytes| format_thousands(self.budget.tokens(bytes)));
         let server = self.parts.main.larger_window.as_ref().map_or_else(String::new, |how| {
-            format!("start the server with a larger context ({how}), ")
+            format!("start the server with a larger context ({how}) and this program again, ")
         });
         error.message.push_str(&format!(
             "; of {} tokens, instructions and tools take about {fixed}, the messages {rest}: {server}begin a new \

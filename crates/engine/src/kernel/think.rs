@@ -142,7 +142,7 @@ impl Kernel {
         let Err(error) = &answer else { return Ok(answer) };
         let model = self.model().to_owned();
         let images = self.history.unanswered_images(&model);
-        if !self.parts.main.takes_images || images.is_empty() || !is_about_image(error) {
+        if !self.parts.main.takes_images || images.is_empty() || !is_about_image(error, &model) {
             return Ok(answer);
         }
         let (reason, n) = (error.message.clone(), pluralize(images.len() as u64, "image"));
@@ -283,6 +283,7 @@ impl Kernel {
             && let Some(window) = self.parts.main.model.ask_window().await
         {
             self.set_window(window);
+            self.reduce_tools();
         }
     }
 
@@ -325,9 +326,17 @@ fn truncated_request_notice(model: &str, estimated: u64, counted: u64) -> String
 }
 
 /// The server says so. (Some report an image that they cannot read as their own failure.)
-fn is_about_image(error: &ModelError) -> bool {
-    let message = error.message.to_lowercase();
-    let is_refusal = error.kind == ModelErrorKind::Refused || error.status == Some(500);
+fn is_about_image(error: &ModelError, model: &str) -> bool {
+    // The name of a model, also in the address, may contain the word; a refused key says nothing of an image.
+    let name = model.split_once('/').map_or(model, |(_, name)| name);
+    let message = match name.contains("image") {
+        true => error.message.replace(name, "").to_lowercase(),
+        false => error.message.to_lowercase(),
+    };
+    let is_refusal = match error.kind {
+        ModelErrorKind::Refused => !matches!(error.status, Some(401 | 403)),
+        _ => error.status == Some(500),
+    };
     is_refusal && ["image", "media type", "media_type"].iter().any(|word| message.contains(word))
 }
 
@@ -338,8 +347,8 @@ pub(super) struct InterruptedReply {
     arrival: String,
 }
 
-/// Deltas are emitted only for the purpose `main`, whose answers the user sees. `partial_text` becomes that of the last
-/// attempt in which a text arrived.
+/// Deltas are emitted only for the purpose `main`, whose answers the user sees. `partial_text` receives the text of the
+/// last attempt that had one.
 pub(super) async fn stream_reply(
     pending: &PendingRequest<'_>,
     budget: &ContextBudget,

@@ -98,13 +98,18 @@ pub(super) fn as_bash_call(call: &ToolCall) -> Option<ToolCall> {
     let operations = [(BASH_OUTPUT, "background"), (BASH_KILL, "kill")];
     let (_, parameter) = operations.into_iter().find(|(name, _)| *name == call.name)?;
     // Without a time Bash does not wait for output.
-    let input = parse_arguments(call).ok()?.0.into_iter().filter(|(_, value)| *value != 0);
+    let name = "Bash".to_owned();
+    let Ok((input, _)) = parse_arguments(call) else {
+        // The call of Bash says what is wrong with them.
+        return Some(ToolCall { name, ..call.clone() });
+    };
+    let input = input.into_iter().filter(|(_, value)| *value != 0);
     let input = input.map(|(name, value)| {
         let is_id = name.to_lowercase().ends_with("id");
         (if is_id { parameter.to_owned() } else { name }, value)
     });
     let arguments = Value::Object(input.collect()).to_string();
-    Some(ToolCall { name: "Bash".to_owned(), arguments, ..call.clone() })
+    Some(ToolCall { name, arguments, ..call.clone() })
 }
 
 /// The call's input for its envelope; empty if it is invalid.
