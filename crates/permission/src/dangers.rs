@@ -74,7 +74,7 @@ fn describe_lost(command: &Command, context: &JudgeContext<'_>) -> Vec<String> {
 fn describe_path(command: &Command, path: &str, facts: &dyn PathFacts) -> String {
     let verb = match command.name() {
         "mv" => "replaces or moves",
-        "truncate" => "empties",
+        "truncate" | "shred" => "overwrites",
         _ => "deletes",
     };
     match facts.count_files(path) {

@@ -268,7 +268,7 @@ impl Policy {
         } else {
             (format!("{url} is not encrypted"), format!("use https://, or {allow}"))
         };
-        let text = format!("{what}; only a rule that names the host allows it");
+        let text = format!("{what}; only the rule WebFetch({host}) allows it");
         let reason = Reason { hint: Some(hint), ..new_reason("host", text) };
         Some(Ruling::Refuse(ErrorCode::AccessDenied, reason))
     }

@@ -107,7 +107,10 @@ use PermissionMode::{Ask, AutoEdit, Full, ReadOnly};
 
 #[test]
 fn dangers_are_named() {
-    let table: [(&str, &[&str]); 12] = [
+    let table: [(&str, &[&str]); 15] = [
+        ("kubectl delete --dry-run=client pod x", &["runs kubectl outside the sandbox"]),
+        ("helm uninstall --dry-run shop", &[]),
+        ("helm uninstall --help", &[]),
         ("touch a && rm -rf new src/*.o", &[]),
         ("cd src && rm -rf a b", &["deletes src/a", "deletes src/b"]),
         ("rm a.local", &["deletes a.local", "cannot be undone"]),
@@ -525,6 +528,8 @@ fn only_lines_without_further_risk_may_be_recommended() {
         ("bin/docker --context arm build .", "bin/docker build .", true),
         ("git push -u origin x", "git push", true),
         ("git push --force", "git push", false),
+        ("git push origin +main", "git push origin main", false),
+        ("aws s3 rm x", "aws s3 ls x", false),
         ("kubectl delete pod x", "kubectl get pod x", false),
         ("npm ci", "npm test", false),
         ("rm -rf out && make", "make", false),

@@ -374,6 +374,7 @@ fn usage_errors_exit_with_2() {
         // They look alike, but mean something else, or allow everything.
         (&["run", "task", "--allowed-dirs", "x"], None),
         (&["run", "task", "--yol"], None),
+        (&["run", "task", "--dangerously-skip-permission"], None),
         (&["--bogus"], None),
     ] {
         let done = test.agent(args).expect_code(2);

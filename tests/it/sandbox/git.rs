@@ -431,6 +431,14 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
         ".",
     ),
     // Directories that their owner cannot read.
+    // (Root searches such a directory.)
+    (
+        "",
+        &[
+            "git init -q n; mkdir -p n/.git/hooks; printf '#!/bin/sh\\ntouch $MARK' > n/.git/hooks/post-index-change; chmod +x n/.git/hooks/post-index-change; chmod 0600 n/.git/hooks",
+        ],
+        "n",
+    ),
     (
         "",
         &[
