@@ -66,6 +66,8 @@ fn long_text_is_paged_and_requested_once() {
     assert!(text(&pages[0]).contains("continue with start_line 501"), "{}", pages[0]);
     assert!(content(&pages[0]).starts_with("line 1\nline 2\n"));
     let whole = std::fs::read_to_string(pages[0]["data"]["full_output"].as_str().unwrap()).unwrap();
+    let path = pages[0]["data"]["full_output"].as_str().unwrap();
+    assert!(text(&pages[0]).contains(path), "{}", pages[0]);
     assert!(whole.starts_with("line 1\n") && whole.ends_with("line 900\n"));
     assert!(
         content(&pages[1]).starts_with("line 501\n") && content(&pages[1]).ends_with("line 900\n")

@@ -187,7 +187,9 @@ fn grep(
 fn as_searched(args: &Args) -> (Args, Option<String>) {
     let error = (!args.fixed_string).then(|| build_regex(args).err()).flatten();
     let error = error.map(|message| last_line(&message).to_owned());
-    let is_text = error.as_ref().is_some_and(|message| missing_syntax_hint(message).is_none());
+    let is_syntax = matches!(regex::Regex::new(&args.pattern), Err(regex::Error::Syntax(_)));
+    let has_no_hint = |message: &String| missing_syntax_hint(message).is_none();
+    let is_text = is_syntax && error.as_ref().is_some_and(has_no_hint);
     let args = Args { fixed_string: args.fixed_string || is_text, ..args.clone() };
     (args, error.filter(|_| is_text))
 }
@@ -264,7 +266,7 @@ fn build_matcher(args: &Args) -> Result<LineMatcher, Failure> {
         let failure = Failure::new(ErrorCode::InvalidParam, text);
         match missing_syntax_hint(&message) {
             Some(hint) => failure.with_hint(hint),
-            None => failure,
+            None => failure.with_hint("write it with smaller repetitions"),
         }
     })?;
     Ok(if args.multiline || args.fixed_string {

@@ -134,6 +134,9 @@ fn text_report(path: &ProjectPath, page: Page, limit: Option<usize>) -> Report {
         ("truncated".to_owned(), truncated.into()),
     ]);
     let mut text = describe_lines(at, &data);
+    if n_cut > 0 {
+        text.push_str(&format!(" {n_cut} over 2,000 characters cut."));
+    }
     if page.line_ending == LineEnding::CrLf {
         text.push_str(" CRLF line ends.");
     }

@@ -320,16 +320,20 @@ fn show_page(page: &WebPage, args: &Args, cx: &ToolCx) -> Result<Report, Failure
     if end < n_lines {
         words.push_str(&format!(" More follow: continue with start_line {}.", end + 1));
     }
+    let mut path = None;
+    if !is_whole {
+        path = page.path.get_or_init(|| cx.spill.write(WEB_FETCH, text).ok()).as_ref();
+        words.extend(path.map(|path| format!(" The whole text is in {path}.")));
+    }
     words.push_str(notes);
     let stats = json_object(json!({ "page_bytes": n_bytes, "shown_bytes": content.len() }));
     let mut data = json_object(json!({
         "content": content, "start_line": start, "end_line": end, "total_lines": n_lines,
     }));
-    if !is_whole {
+    data.extend(path.map(|path| ("full_output".to_owned(), path.clone().into())));
+    let has_more = end < n_lines;
+    if has_more {
         data.insert("truncated".to_owned(), true.into());
-        let path = page.path.get_or_init(|| cx.spill.write(WEB_FETCH, text).ok());
-        let path = path.clone().map(|path| ("full_output".to_owned(), path.into()));
-        data.extend(path);
     }
-    Ok(Report { partial: !is_whole, data, text: words, stats, path: None })
+    Ok(Report { partial: has_more, data, text: words, stats, path: None })
 }

@@ -2,15 +2,15 @@
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::web_fetch::check_project_secrets;
 use super::{CallTarget, Tool, ToolCx, cancelled_failure, embedded_spec, json_object, parse_input};
 use agent_protocol::embedded;
-use agent_protocol::envelope::{Failure, Report};
+use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::terminal_escape::hides_text;
 use agent_protocol::tool::{Effect, ToolSpec};
-use agent_protocol::web::{SearchHit, SearchQuery, SearchRunner, WEB_SEARCH};
+use agent_protocol::web::{SearchHit, SearchQuery, SearchRunner, WEB_SEARCH, normalize_host};
 use agent_protocol::{Object, one_line, pluralize, shorten};
 
 /// About two lines.
@@ -45,17 +45,20 @@ impl Tool for WebSearchTool {
     }
 
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
-        let Args { query, .. } = parse_input(input)?;
-        cx.web.check_secrets(&Value::Object(input.clone()).to_string())?;
-        Ok(Effect::WebSearch { query }.into())
+        let args: Args = parse_input(input)?;
+        cx.web.check_secrets(&args.sent_text())?;
+        Ok(Effect::WebSearch { query: args.query }.into())
     }
 
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
-            let Args { query, allowed_domains, blocked_domains } = parse_input(&input)?;
-            check_project_secrets(Value::Object(input).to_string(), cx).await?;
-            let query =
-                SearchQuery { words: query, allowed: allowed_domains, blocked: blocked_domains };
+            let args: Args = parse_input(&input)?;
+            check_project_secrets(args.sent_text(), cx).await?;
+            let query = SearchQuery {
+                allowed: domains(&args.allowed_domains)?,
+                blocked: domains(&args.blocked_domains)?,
+                words: args.query,
+            };
             let search = (self.search)(query.clone());
             let hits = cx.cancel.run_until_cancelled(search).await;
             let hits = hits.unwrap_or_else(|| Err(cancelled_failure()))?;
@@ -69,6 +72,26 @@ impl Tool for WebSearchTool {
             })
         })
     }
+}
+
+impl Args {
+    fn sent_text(&self) -> String {
+        let domains = self.allowed_domains.iter().chain(&self.blocked_domains);
+        let texts: Vec<&str> =
+            std::iter::once(&self.query).chain(domains).map(|it| &**it).collect();
+        texts.join("\n")
+    }
+}
+
+/// As hosts are compared; a domain has its subdomains.
+fn domains(written: &[String]) -> Result<Vec<String>, Failure> {
+    let host = |domain: &String| {
+        normalize_host(domain.trim_start_matches("*.")).ok_or_else(|| {
+            Failure::new(ErrorCode::InvalidParam, format!("{domain:?} is not a domain"))
+                .with_hint("write it like docs.rs")
+        })
+    };
+    written.iter().map(host).collect()
 }
 
 fn describe_hit(n: u32, hit: &SearchHit) -> String {

@@ -194,6 +194,7 @@ fn invalid_regex_is_explained() {
         ("foo(?!bar)", "look-around", "without look-around"),
         ("(a)\\1", "backreferences", "without look-around and backreferences"),
         ("a\nb", "not allowed", "multiline: true"),
+        ("\\w{1000}{1000}", "size limit", "smaller repetitions"),
     ] {
         let refused = project.fails("Grep", &json!({"pattern": pattern}), "INVALID_PARAM");
         says(&refused, "/error/message", message);
