@@ -7,7 +7,9 @@ use clap::Args;
 
 use super::options::{self, ModelOptions, RunArgs, ToolOptions};
 use super::sandbox_probe;
-use crate::app::{self, HostPrograms, McpServers, Options, StateDirs, Storage, WritableDirs};
+use crate::app::{
+    self, HostPrograms, McpServers, OpenError, Options, StateDirs, Storage, WritableDirs,
+};
 use crate::config::{self, Config, LoadedConfig, ResolvedModel, UserDirs};
 use agent_engine::mcp::ServerState;
 use agent_host::exec::Command;
@@ -252,7 +254,11 @@ impl DoctorSetup {
         let variable = |name: &str| std::env::var(name).ok();
         let resolved = match config::resolve_model(&loaded.config, &variable) {
             Ok(None) if self.contacts_server => {
-                Ok(app::find_server_model(&loaded.config).await.ok())
+                match app::find_server_model(&loaded.config).await {
+                    Ok(resolved) => Ok(Some(resolved)),
+                    Err(OpenError::NoModel(why)) => return report.warn("model", &why),
+                    Err(error) => return report.fail("model", &error.to_string()),
+                }
             }
             resolved => resolved,
         };

@@ -6,7 +6,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use agent_protocol::has_words_of;
 
 /// The options that allow everything.
-const NEVER_SUGGESTED: [&str; 2] = ["yolo", "allow-dangerously-skip-permissions"];
+const NEVER_SUGGESTED: [&str; 3] =
+    ["yolo", "dangerously-skip-permissions", "allow-dangerously-skip-permissions"];
 
 /// Keeps the option that clap suggests if it has the words of the unknown one; otherwise names the command whose words
 /// that has.

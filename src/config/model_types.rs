@@ -48,7 +48,7 @@ pub struct ModelTable {
     #[schemars(range(min = 1024))]
     #[schemars(example = 131_072)]
     pub context_window: Option<u64>,
-    /// Limit of tokens of an answer.
+    /// Limit of tokens of an answer; unset: what is known of the model, otherwise a quarter of the window, at most 32,000.
     #[schemars(example = 16_384)]
     pub max_output_tokens: Option<u64>,
     /// As the global `effort`, for this model.

@@ -33,6 +33,10 @@ pub const MAIN_AGENT: &str = "main";
 /// The source of an error of a request for lessons, which is only recorded.
 pub const DISTILLATION: &str = "distillation";
 
+/// Sources of errors that are notices for the user. Others end the turn, and are in its report.
+pub const NOTICE_SOURCES: [&str; 9] =
+    ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook", "context", "reply"];
+
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {

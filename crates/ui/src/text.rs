@@ -10,8 +10,8 @@ use super::write_text;
 use agent_protocol::control::FailureSignal;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    Caller, Event, EventBody, McpServerState, ModelRequested, Sink, StampedEvent, TurnFinished,
-    describe_mode_change, describe_resume_point,
+    Caller, Event, EventBody, McpServerState, ModelRequested, NOTICE_SOURCES, Sink, StampedEvent,
+    TurnFinished, describe_mode_change, describe_resume_point,
 };
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::Purpose;
@@ -22,19 +22,6 @@ use agent_protocol::{pluralize, shorten};
 
 /// A longer command is announced before its result.
 const LONG_COMMAND: Duration = Duration::from_secs(2);
-/// The report at the end of the turn does not contain errors of these sources.
-const REPORTED_SOURCES: [&str; 10] = [
-    "workspace",
-    "memory",
-    "sandbox",
-    "checks",
-    "mention",
-    "images",
-    "telemetry",
-    "hook",
-    "context",
-    "reply",
-];
 
 /// The amount of output on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -292,7 +279,7 @@ impl Sink for TextOutput {
                 return self.print_line(&line);
             }
             EventBody::Error { source, message, .. }
-                if REPORTED_SOURCES.contains(&source.as_str()) =>
+                if NOTICE_SOURCES.contains(&source.as_str()) || source == "telemetry" =>
             {
                 return self.print_line(&format!("agent: {message}"));
             }

@@ -183,7 +183,9 @@ impl Roles {
         }
         match open_role_model(&model, options, config, programs, control).await {
             Ok((configured_model, key)) => {
-                self.notices.extend(budget_notice(config, &configured_model));
+                let notice = budget_notice(config, &configured_model);
+                let notice = notice.filter(|notice| !self.notices.contains(notice));
+                self.notices.extend(notice);
                 role.configured_model = Some(configured_model);
                 self.keys.extend(key);
             }

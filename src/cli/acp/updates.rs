@@ -25,7 +25,8 @@ use agent_protocol::Object;
 use agent_protocol::control::{Ending, PermissionMode, SessionControl};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    Event, EventBody, McpServerState, ModelResponded, Sink, StampedEvent, TurnFinished,
+    Event, EventBody, McpServerState, ModelResponded, NOTICE_SOURCES, Sink, StampedEvent,
+    TurnFinished,
 };
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::StopReason;
@@ -33,10 +34,6 @@ use agent_protocol::plan::{Plan, TodoStatus};
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use agent_protocol::tool::Effect;
 use agent_protocol::view::{call_line, full_call};
-
-/// Sources of errors that are shown to the user. Others end the turn, and are in its result.
-const NOTIFIED_SOURCES: [&str; 9] =
-    ["workspace", "memory", "sandbox", "checks", "mention", "images", "hook", "context", "reply"];
 
 #[derive(Clone)]
 pub(super) struct Peer {
@@ -402,7 +399,7 @@ impl Sink for UpdateSink {
                 self.send_notice(&format!("{reason}; {to} answers for the rest of the turn"));
             }
             EventBody::Error { source, message, retry_in_ms, .. }
-                if retry_in_ms.is_some() || NOTIFIED_SOURCES.contains(&source.as_str()) =>
+                if retry_in_ms.is_some() || NOTICE_SOURCES.contains(&source.as_str()) =>
             {
                 self.send_notice(message);
             }

@@ -243,6 +243,7 @@ impl Conversation {
             .map(|file| format!("the path is a link to {}", escape_literal_line(file)));
         let is_of_mode = rule.starts_with("mode ");
         let why = if is_of_mode { rule.clone() } else { format!("{reason} ({rule})") };
+        let is_only_of_mode = is_of_mode && asker.is_none() && link.is_none();
         let reason = [asker, link, Some(why)].into_iter().flatten().collect::<Vec<_>>().join("; ");
         // A call of the kernel or of a sub-agent has no cell yet.
         if self.find_call_mut(call).is_none() {
@@ -253,6 +254,7 @@ impl Conversation {
             call.set_input(tool, input, *changed_by);
             call.question = Some(Box::new(PermissionQuestion {
                 reason,
+                is_only_of_mode,
                 grants: grants.clone(),
                 dangers: dangers.clone(),
                 diff: diff.clone(),

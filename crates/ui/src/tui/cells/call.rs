@@ -47,21 +47,16 @@ pub(in crate::tui) enum CallState {
 
 #[derive(Clone, Debug)]
 pub(in crate::tui) struct PermissionQuestion {
-    /// `mode ask` if the mode asks before each such call.
     pub(in crate::tui) reason: String,
+    /// The mode asks before each such call; nothing else is to say.
+    pub(in crate::tui) is_only_of_mode: bool,
     pub(in crate::tui) grants: Vec<Grant>,
-    /// What cannot be undone, in words.
+    /// What it would delete, and other dangers, in words.
     pub(in crate::tui) dangers: Vec<String>,
     pub(in crate::tui) diff: Option<String>,
     pub(in crate::tui) is_allowed_by_user: bool,
     /// The question is in the scrollback.
     pub(in crate::tui) is_printed: bool,
-}
-
-impl PermissionQuestion {
-    fn is_of_mode(&self) -> bool {
-        self.reason.starts_with("mode ")
-    }
 }
 
 #[derive(Debug)]
@@ -183,12 +178,16 @@ impl Call {
             ("Bash", n) => format!("Run these {n} lines?"),
             _ => self.question_in_words(options),
         };
-        let mut title = options.cut_line(&ask, StyleRole::Warn);
+        let mode = if question.is_only_of_mode {
+            format!("  ({})", question.reason)
+        } else {
+            String::new()
+        };
+        let room = RenderOptions { width: options.width.saturating_sub(mode.len()), ..options };
+        let mut title = room.cut_line(&ask, StyleRole::Warn);
         let above = if self.tool == "Bash" { String::new() } else { title.to_string() };
         let body = self.question_body(question, &above, options);
-        if question.is_of_mode() {
-            title.spans.push(options.span(format!("  ({})", question.reason), StyleRole::Quiet));
-        }
+        title.spans.push(options.span(mode, StyleRole::Quiet));
         std::iter::once(title).chain(body).collect()
     }
 
@@ -213,7 +212,7 @@ impl Call {
         if let Some(diff) = &question.diff {
             lines.extend(diff_lines(diff, 0, usize::MAX, options, Detail::Full));
         }
-        if !question.is_of_mode() {
+        if !question.is_only_of_mode {
             let why = escape_literal(&question.reason).into_owned();
             lines.extend(options.indent("  ", &[options.span(why, StyleRole::Quiet)]));
         }

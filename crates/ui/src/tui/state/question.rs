@@ -215,6 +215,7 @@ impl State {
             self.show_end();
         }
         // A draft is not replaced.
+        self.shows_keys = false;
         if self.composer.is_empty() && self.focus == Focus::Composer {
             self.focus = Focus::Question;
             self.popup = None;
