@@ -357,7 +357,7 @@ fn answer_that_stays_cut_off_is_incomplete() {
             result["errors"][0]
                 .as_str()
                 .unwrap()
-                .contains("3 continuations: the request allowed 32,000 tokens ("),
+                .contains("3 continuations: this program asked for at most 32,000 tokens ("),
             "{result}"
         );
     }

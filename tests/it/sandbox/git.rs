@@ -468,45 +468,43 @@ const SUBMODULE: &str = "git init -q ../lib; git -C ../lib commit -q --allow-emp
 #[test]
 #[ignore = "slow"]
 fn git_runs_nothing_that_a_command_set_up() {
+    // The places of one row wait for processes more than they compute.
     for (setup, lines, directory) in SURFACE {
-        for place in places() {
-            let (root, mark) = (place.test.root(), place.outside().join("marker"));
-            let mark_text = mark.display().to_string();
-            git(&place, REPOSITORY);
-            run(
-                &root,
-                &format!(
-                    "export HOME=$PWD/..; git config --global user.name n; git config --global user.email e; \
-                                 {}",
-                    setup.replace("$MARK", &mark_text)
-                ),
-            );
-            // The function is defined in each script.
-            let evil = format!(
-                "evil() {{ printf '[core]\\n\\tfsmonitor = \"touch {mark_text}; false\"\\n' >> \"$1\"; }}"
-            );
-            let envelopes: Vec<Value> = lines
-                .iter()
-                .map(|line| {
-                    let line = line
-                        .replace("LAYOUT", &format!("mkdir -p objects refs; {FILES}"))
-                        .replace("FILES", FILES)
-                        .replace("$MARK", &mark_text);
-                    if line.starts_with("git add 1.x") {
-                        return record(&place, &line);
-                    }
-                    write(
-                        &root.join("script.sh"),
-                        &format!("exec 2>/dev/null\n{evil}\n{line}\ntrue\n"),
-                    );
-                    record(&place, "bash ./script.sh")
-                })
-                .collect();
-            let look = "export LOOKS=1; git status >/dev/null 2>&1; git diff >/dev/null 2>&1; git add -A >/dev/null 2>&1; true";
-            run(&root.join(directory), look);
-            assert!(!mark.exists(), "{lines:?} {} {:?}: {envelopes:?}", place.backend, place.user);
-        }
+        std::thread::scope(|scope| {
+            for place in places() {
+                scope.spawn(move || check_surface(&place, setup, lines, directory));
+            }
+        });
     }
+}
+
+/// The user's git runs in `directory` what neither `setup` nor `lines` of a session may have planted.
+fn check_surface(place: &Place, setup: &str, lines: &[&str], directory: &str) {
+    let (root, mark) = (place.test.root(), place.outside().join("marker"));
+    let mark_text = mark.display().to_string();
+    git(place, REPOSITORY);
+    let names =
+        "export HOME=$PWD/..; git config --global user.name n; git config --global user.email e; ";
+    run(&root, &format!("{names}{}", setup.replace("$MARK", &mark_text)));
+    // The function is defined in each script.
+    let evil = format!(
+        "evil() {{ printf '[core]\\n\\tfsmonitor = \"touch {mark_text}; false\"\\n' >> \"$1\"; }}"
+    );
+    let record_line = |line: &&str| {
+        let line = line
+            .replace("LAYOUT", &format!("mkdir -p objects refs; {FILES}"))
+            .replace("FILES", FILES)
+            .replace("$MARK", &mark_text);
+        if line.starts_with("git add 1.x") {
+            return record(place, &line);
+        }
+        write(&root.join("script.sh"), &format!("exec 2>/dev/null\n{evil}\n{line}\ntrue\n"));
+        record(place, "bash ./script.sh")
+    };
+    let envelopes: Vec<Value> = lines.iter().map(record_line).collect();
+    let look = "export LOOKS=1; git status >/dev/null 2>&1; git diff >/dev/null 2>&1; git add -A >/dev/null 2>&1; true";
+    run(&root.join(directory), look);
+    assert!(!mark.exists(), "{lines:?} {} {:?}: {envelopes:?}", place.backend, place.user);
 }
 
 #[test]

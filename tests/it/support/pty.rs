@@ -74,10 +74,18 @@ impl Pty {
         self.writer.flush().unwrap();
     }
 
-    /// Types a message and Enter.
+    /// Types a message and, once it stands before the cursor, Enter. (Keys that arrive together may be a paste.)
+    #[track_caller]
     pub(crate) fn say(&mut self, text: &str) {
+        let without_space = |text: &str| text.split_whitespace().collect::<String>();
+        let last = without_space(text.lines().last().unwrap());
         self.send(text);
-        self.wait_for(text.lines().last().unwrap());
+        self.wait(text, |_| {
+            self.with_screen(|screen| {
+                let (row, column) = screen.cursor_position();
+                without_space(&screen.contents_between(0, 0, row, column)).ends_with(&last)
+            })
+        });
         self.send("\r");
     }
 
