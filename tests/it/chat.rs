@@ -9,6 +9,7 @@ mod composer;
 mod directives;
 mod docs;
 mod hidden_text;
+mod keyboard;
 mod manners;
 mod pages;
 mod planning;

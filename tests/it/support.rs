@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub(crate) mod browser;
 pub(crate) mod gnu_screen;
+pub(crate) mod picture;
 mod pty;
 pub(crate) mod server;
 pub(crate) mod tmux;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::{Pty, Test, running, wait_for};
 
 /// The user's messages in the log.
-fn said(test: &Test) -> Vec<String> {
+pub(super) fn said(test: &Test) -> Vec<String> {
     let said = test
         .events()
         .into_iter()
@@ -27,7 +27,10 @@ fn chat(test: &Test) -> Pty {
 fn multi_line_message_is_edited_and_undone() {
     let test = Test::new().script("text: heard");
     let mut pty = chat(&test);
-    pty.send("first line\x1b\rsecond 中文\\\rthird");
+    pty.send("first line\x1b\rsecond 中文\\");
+    pty.wait_for("中文\\");
+    pty.send("\r");
+    pty.send("third");
     pty.wait_for("third");
     // Ctrl-A, Ctrl-K; undo; Ctrl-W; then Alt-B and Alt-D.
     pty.send("\x01\x0b\x1f");

@@ -1,12 +1,15 @@
 //! `docs/TUI.md` matches the program: its tables are generated from the program's own, and its
-//! screens by the program.
+//! screens by the program, as are the pictures in the README.
 
 use agent_ui::tui::{COMMANDS, Keymap};
 use regex::Regex;
 
+use crate::support::picture::{self, Paper};
 use crate::support::{Pty, Test};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/TUI.md");
+const IMAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/images");
+const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
 
 /// The model's script for the screens.
 const SCRIPT: &str = r#"
@@ -39,18 +42,26 @@ text: | `src/main.rs` | hi | hello |
 usage: 2740 50
 "#;
 
-/// The screens, each with its name in the page.
-fn screens() -> Vec<(&'static str, String)> {
+/// Starts the chat up to its first question.
+fn chat(theme: &str) -> (Test, Pty) {
     let test = Test::new()
         .file("src/main.rs", "fn main() {\n    println!(\"hi\");\n}\n")
         .file("../fix.script", SCRIPT)
-        .file(".agent/commands/fix.md", "---\ndescription: mend a failing test\n---\n$ARGUMENTS");
-    let args = ["--model", "script:../fix.script"];
+        .file(".agent/commands/fix.md", "---\ndescription: mend a failing test\n---\n$ARGUMENTS")
+        .env("COLORTERM", "truecolor");
+    let theme = format!("ui.theme={theme}");
+    let args = ["--model", "script:../fix.script", "--set", &theme];
     let mut pty = Pty::start(&test, &args, 34, 84, "xterm-256color");
-    let mut screens = Vec::new();
     pty.wait_for("/help");
     pty.send("change hi to hello please\r");
     pty.wait_for_question();
+    (test, pty)
+}
+
+/// The screens, each with its name in the page.
+fn screens() -> Vec<(&'static str, String)> {
+    let (test, mut pty) = chat("dark");
+    let mut screens = Vec::new();
     screens.push(("a question", pty.screen()));
     pty.send("y");
     pty.wait_for("greeting 3 is kind");
@@ -58,9 +69,9 @@ fn screens() -> Vec<(&'static str, String)> {
     pty.wait_for("queued: and thank you");
     // The rest of the frame.
     pty.wait_for("Up edits the queued message · ask · 2.6k tokens (2 %)");
-    // The start of this screen does not matter.
+    // What is above is on the first screen.
     let screen = pty.screen();
-    let from = screen.find("✓ Edit").unwrap();
+    let from = screen.find("◦ Bash").unwrap();
     screens.push(("while it works", screen[from..].to_owned()));
     test.write("go", "");
     pty.wait_for("/help");
@@ -70,13 +81,18 @@ fn screens() -> Vec<(&'static str, String)> {
         screen.contains("▸ /rewind") && screen.contains("since BRANCH\n  Esc closes")
     });
     let screen = pty.screen();
-    let from = screen.rfind("› and thank you").unwrap();
+    let from = screen.rfind("Todos 3/3").unwrap();
     screens.push(("a list", screen[from..].to_owned()));
     screens
 }
 
 /// Replaces text that varies between machines and runs.
 fn settled(screen: &str) -> String {
+    let screen = with_fixed_facts(screen);
+    screen.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect()
+}
+
+fn with_fixed_facts(screen: &str) -> String {
     let rules = [
         (r"(?m)^folder .*$", "folder    /home/me/project"),
         (r"(?m)^sandbox .*$", "sandbox   namespaces+landlock+seccomp, network off"),
@@ -87,16 +103,17 @@ fn settled(screen: &str) -> String {
     for (pattern, settled) in rules {
         screen = Regex::new(pattern).unwrap().replace_all(&screen, settled).into_owned();
     }
-    screen.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect()
+    screen
 }
 
-/// Compares the page with the generated one, or writes it.
+/// Compares the file with the generated one, or writes it.
 #[track_caller]
-fn keep(made: &str) {
+fn keep(path: &str, made: &str) {
     if std::env::var_os("UPDATE_SCHEMA").is_some() {
-        std::fs::write(PATH, made).unwrap();
+        std::fs::write(path, made).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(PATH).unwrap(), made, "UPDATE_SCHEMA=1 writes it anew");
+    let kept = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(kept, made, "UPDATE_SCHEMA=1 writes {path} anew");
 }
 
 fn table(head: &str, rows: impl IntoIterator<Item = String>) -> String {
@@ -126,7 +143,7 @@ fn tui_page_is_up_to_date() {
         let end = from + made[from..].find("\n\n").unwrap() + 1;
         made.replace_range(from..end, &table);
     }
-    keep(&made);
+    keep(PATH, &made);
     // In one test, because both are parts of one file.
     for (name, screen) in screens() {
         let begin = format!("<!-- screen: {name} -->\n\n");
@@ -134,5 +151,26 @@ fn tui_page_is_up_to_date() {
         let end = from + made[from..].find("\n\n<!-- end -->").unwrap() + 1;
         made.replace_range(from..end, &settled(&screen));
     }
-    keep(&made);
+    keep(PATH, &made);
+    assert!(made.len() <= 20 * 1024, "{} bytes are more than somebody reads", made.len());
+}
+
+#[test]
+fn pictures_in_the_readme_are_up_to_date() {
+    let readme = std::fs::read_to_string(README).unwrap();
+    for (theme, paper) in [("dark", picture::DARK), ("light", picture::LIGHT)] {
+        let (_test, pty) = chat(theme);
+        let made = pty.with_screen(|screen| picture_of_turn(screen, paper));
+        keep(&format!("{IMAGES}/chat-{theme}.svg"), &made);
+        assert!(readme.contains(&format!("docs/images/chat-{theme}.svg")), "{theme}");
+    }
+}
+
+/// From the message of the user to the status line.
+fn picture_of_turn(screen: &vt100::Screen, paper: Paper) -> String {
+    let rows: Vec<String> = screen.rows(0, screen.size().1).collect();
+    let at = |row: Option<usize>| u16::try_from(row.unwrap()).unwrap();
+    let first = at(rows.iter().position(|row| row.starts_with("› ")));
+    let last = at(rows.iter().rposition(|row| !row.trim().is_empty()));
+    picture::draw(screen, first..last + 1, paper, with_fixed_facts)
 }

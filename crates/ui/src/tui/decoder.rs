@@ -3,7 +3,12 @@
 //! Terminals respond late, split sequences, and deviate from standards; unknown sequences are
 //! dropped completely, so that they never become text in a message.
 
+mod burst;
+
+use std::time::{Duration, Instant};
+
 use super::keys::{Key, KeyCode};
+use burst::Burst;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TerminalInput {
@@ -19,28 +24,61 @@ pub(super) struct Decoder {
     buffer: Vec<u8>,
     /// The text so far, inside a bracketed paste.
     paste: Option<Vec<u8>>,
+    /// The start of a sequence that counted as a key, since nothing followed it in time.
+    cut_sequence: Option<(Vec<u8>, Instant)>,
+    /// The buffer begins with such a sequence.
+    is_late: bool,
+    burst: Burst,
 }
 
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// In bytes.
 const MAX_SEQUENCE: usize = 4096;
+/// An escape may be the start of a sequence for this time.
+const ESCAPE_TIMEOUT: Duration = Duration::from_millis(25);
+/// The parts of a sequence, in particular of a response, may arrive with such pauses.
+const SEQUENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The number of decoded bytes, and their input; `None` if they are incomplete.
 type DecodeStep = Option<(usize, Option<TerminalInput>)>;
 
 impl Decoder {
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<TerminalInput> {
+    pub(super) fn feed(&mut self, bytes: &[u8], at: Instant) -> Vec<TerminalInput> {
+        if let Some((start, cut_at)) = self.cut_sequence.take()
+            && at.duration_since(cut_at) <= SEQUENCE_TIMEOUT
+            && is_continued_sequence(&[&start, bytes].concat())
+        {
+            self.buffer = start;
+            self.is_late = true;
+        }
         self.buffer.extend_from_slice(bytes);
-        self.decode_buffer(false)
+        let inputs = self.decode_buffer(false);
+        self.burst.group(inputs)
     }
 
-    /// Incomplete sequences count as complete: call this after a pause of the input.
-    pub(super) fn flush(&mut self) -> Vec<TerminalInput> {
-        self.decode_buffer(true)
+    /// What waits for more input is complete: call this after a pause of [`Self::patience`].
+    pub(super) fn flush(&mut self, at: Instant) -> Vec<TerminalInput> {
+        let was_burst = self.burst.patience().is_some();
+        let mut inputs = self.burst.close();
+        if self.may_be_key() {
+            self.cut_sequence = Some((self.buffer.clone(), at));
+        }
+        if self.may_be_key() || !was_burst {
+            inputs.extend(self.decode_buffer(true));
+        }
+        inputs
     }
 
-    pub(super) fn has_incomplete_sequence(&self) -> bool {
-        !self.buffer.is_empty() && self.paste.is_none()
+    /// `None` if nothing waits for more input.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        let sequence = (!self.buffer.is_empty() && self.paste.is_none())
+            .then_some(if self.may_be_key() { ESCAPE_TIMEOUT } else { SEQUENCE_TIMEOUT });
+        sequence.into_iter().chain(self.burst.patience()).min()
+    }
+
+    /// Longer sequences are not sent by a key with Alt.
+    fn may_be_key(&self) -> bool {
+        matches!(self.buffer[..], [0x1b] | [0x1b, _])
     }
 
     fn decode_buffer(&mut self, is_all: bool) -> Vec<TerminalInput> {
@@ -59,13 +97,19 @@ impl Decoder {
                 Some((n, typed)) => {
                     let is_paste = self.buffer[..n] == *b"\x1b[200~";
                     self.buffer.drain(..n);
-                    found.extend(typed);
+                    // The escape was a key already.
+                    let is_late = std::mem::take(&mut self.is_late);
+                    let is_key = matches!(typed, Some(TerminalInput::Key(_)));
+                    found.extend(typed.filter(|_| !(is_late && is_key)));
                     if is_paste {
                         self.paste = Some(Vec::new());
                     }
                 }
                 // The sequence was never completed.
-                None if is_all => self.buffer.clear(),
+                None if is_all => {
+                    self.buffer.clear();
+                    self.is_late = false;
+                }
                 None => return found,
             }
         }
@@ -80,9 +124,31 @@ impl Decoder {
         let mut paste = self.paste.take()?;
         self.buffer = paste.split_off(from + end + PASTE_END.len());
         paste.truncate(from + end);
-        // Terminals send line breaks of a paste as the key Enter.
-        let text = String::from_utf8_lossy(&paste).replace("\r\n", "\n").replace('\r', "\n");
-        Some(TerminalInput::Paste(text))
+        Some(paste_input(&String::from_utf8_lossy(&paste)))
+    }
+}
+
+/// Terminals send line breaks of a paste as the key Enter.
+fn paste_input(text: &str) -> TerminalInput {
+    TerminalInput::Paste(text.replace("\r\n", "\n").replace('\r', "\n"))
+}
+
+/// Whether these bytes, of which the first counted as a key, are a sequence rather than text that
+/// was typed after that key.
+fn is_continued_sequence(bytes: &[u8]) -> bool {
+    match bytes {
+        [_, b'[', rest @ ..] => {
+            let n = rest.iter().take_while(|byte| (0x20..=0x3f).contains(*byte)).count();
+            match (n, &rest[n..]) {
+                (0, rest) => matches!(rest, [b'A'..=b'Z']),
+                (_, rest) => {
+                    rest.first().is_none_or(|end| end.is_ascii_alphabetic() || *end == b'~')
+                }
+            }
+        }
+        [_, b'O', letter] => *letter == b'M' || lettered_key(*letter).is_some(),
+        [_, b']', b'0'..=b'9', ..] | [_, b'P', b'>' | b'!' | b'0'..=b'9', ..] => true,
+        _ => false,
     }
 }
 
@@ -157,7 +223,7 @@ fn decode_multibyte_char(bytes: &[u8], is_all: bool) -> DecodeStep {
 
 /// `ESC [ parameters final`
 fn decode_csi(rest: &[u8], is_all: bool) -> DecodeStep {
-    let Some(end) = rest.iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
+    let Some(end) = rest.iter().position(|byte| !(0x20..=0x3f).contains(byte)) else {
         if rest.is_empty() && is_all {
             let key = Key { alt: true, ..Key::plain(KeyCode::Char('[')) };
             return Some((2, key_input(key)));
@@ -170,26 +236,53 @@ fn decode_csi(rest: &[u8], is_all: bool) -> DecodeStep {
         let typed = (b'A'..=b'E').contains(&letter).then(|| KeyCode::F(letter - b'A' + 1));
         return Some((4, typed.map(|code| TerminalInput::Key(Key::plain(code)))));
     }
-    let took = end + 3;
+    // Another sequence begins before the end of this one.
+    if !(0x40..=0x7e).contains(&rest[end]) {
+        return Some((end + 2, None));
+    }
     let text = std::str::from_utf8(&rest[..end]).unwrap_or_default();
-    let numbers: Vec<u32> = text
-        .split(';')
-        .map(|part| part.split(':').next().and_then(|n| n.parse().ok()).unwrap_or(0))
-        .collect();
-    let number = |at: usize| numbers.get(at).copied().unwrap_or(0);
-    let with_modifiers = |code: KeyCode| {
-        let bits = number(1).saturating_sub(1);
-        key_input(Key { code, shift: bits & 1 != 0, alt: bits & 2 != 0, ctrl: bits & 4 != 0 })
-    };
     let typed = match rest[end] {
-        b'Z' => key_input(Key { shift: true, ..Key::plain(KeyCode::Tab) }),
+        // A response.
+        _ if text.starts_with(['<', '=', '>', '?']) => None,
         b'I' if text.is_empty() => Some(TerminalInput::Focus(true)),
         b'O' if text.is_empty() => Some(TerminalInput::Focus(false)),
-        b'~' => numbered_key(number(0), number(2)).and_then(with_modifiers),
-        b'u' if !text.starts_with('?') => key_code(number(0)).and_then(with_modifiers),
-        letter => lettered_key(letter).and_then(with_modifiers),
+        last => decode_key_sequence(text, last).map(TerminalInput::Key),
     };
-    Some((took, typed.map(normalize_key)))
+    Some((end + 3, typed))
+}
+
+/// `number:shifted:base;modifiers:event;character`, of which every part may be missing.
+fn decode_key_sequence(text: &str, last: u8) -> Option<Key> {
+    let mut fields = [[0_u32; 3]; 3];
+    for (field, numbers) in fields.iter_mut().zip(text.split(';')) {
+        for (number, digits) in field.iter_mut().zip(numbers.split(':')) {
+            *number = digits.parse().unwrap_or(0);
+        }
+    }
+    let [[number, shifted, base], [modifiers, event, _], [character, ..]] = fields;
+    let held = modifiers.saturating_sub(1);
+    let [mut shift, alt, ctrl] = [1, 2, 4].map(|bit| held & bit != 0);
+    // With Super, Hyper or Meta a key is the desktop's; the third event is the release of a key.
+    if held & 0b11_1000 != 0 || event == 3 {
+        return None;
+    }
+    let is_letter = |number| char::from_u32(number).is_some_and(char::is_alphabetic);
+    let code = match last {
+        b'Z' => {
+            shift = true;
+            KeyCode::Tab
+        }
+        b'~' => numbered_key(number, character)?,
+        // On a layout without Latin letters, shortcuts are those of the key's place.
+        b'u' if (alt || ctrl) && number > 127 && base < 128 && is_letter(base) => key_code(base)?,
+        b'u' if shift && shifted != 0 && !(ctrl && is_letter(number)) => {
+            shift = false;
+            key_code(shifted)?
+        }
+        b'u' => key_code(number)?,
+        letter => lettered_key(letter)?,
+    };
+    Some(normalize_key(Key { code, ctrl, alt, shift }))
 }
 
 /// The key with this letter in a CSI or SS3 sequence. (In CSI, `R` is a response: it is not F3.)
@@ -218,46 +311,79 @@ fn numbered_key(number: u32, character: u32) -> Option<KeyCode> {
         6 => Some(KeyCode::PageDown),
         11..=15 => function(number - 10),
         17..=21 => function(number - 11),
-        23..=24 => function(number - 12),
+        23..=26 => function(number - 12),
+        28..=29 => function(number - 13),
+        31..=34 => function(number - 14),
         27 => key_code(character),
         _ => None,
     }
 }
 
-/// Terminals encode Ctrl with a letter in several ways.
-fn normalize_key(typed: TerminalInput) -> TerminalInput {
-    match typed {
-        TerminalInput::Key(Key { code: KeyCode::Char(char), ctrl, alt, shift }) => {
-            let shifted = shift && !ctrl && char.is_ascii_lowercase();
-            let char = if shifted { char.to_ascii_uppercase() } else { char };
-            TerminalInput::Key(Key { code: KeyCode::Char(char), ctrl, alt, shift: shift && ctrl })
+/// Terminals encode Ctrl or Shift with a character in several ways.
+fn normalize_key(key: Key) -> Key {
+    let code = match key.code {
+        // As without the kitty protocol.
+        KeyCode::Char(char @ ('[' | 'i' | 'm')) if key.ctrl && !key.shift => {
+            let code = match char {
+                '[' => KeyCode::Esc,
+                'i' => KeyCode::Tab,
+                _ => KeyCode::Enter,
+            };
+            return Key { code, ctrl: false, ..key };
         }
-        other => other,
-    }
+        KeyCode::Char(char) if key.ctrl => KeyCode::Char(char.to_ascii_lowercase()),
+        KeyCode::Char(char) if key.shift => KeyCode::Char(char.to_ascii_uppercase()),
+        code => code,
+    };
+    let is_char = matches!(code, KeyCode::Char(_));
+    Key { code, shift: key.shift && (key.ctrl || !is_char), ..key }
 }
 
 fn key_code(number: u32) -> Option<KeyCode> {
+    use KeyCode::{Delete, Down, End, Home, Insert, Left, PageDown, PageUp, Right, Up};
     Some(match number {
         13 => KeyCode::Enter,
         9 => KeyCode::Tab,
         27 => KeyCode::Esc,
         127 | 8 => KeyCode::Backspace,
+        // The private characters are keys of the kitty protocol: here the keypad.
+        57399..=57416 => {
+            let typed = b"0123456789./*-+\r=,"[(number - 57399) as usize];
+            return key_code(typed.into());
+        }
+        57417..=57426 => {
+            let keys = [Left, Right, Up, Down, PageUp, PageDown, Home, End, Insert, Delete];
+            keys[(number - 57417) as usize]
+        }
+        57376..=57398 => KeyCode::F(u8::try_from(number - 57376).ok()? + 13),
+        // Keys for media, locks and modifiers.
+        0xe000..=0xf8ff => return None,
         _ => KeyCode::Char(char::from_u32(number).filter(|char| !char.is_control())?),
     })
 }
 
-/// `ESC O letter`
+/// `ESC O letter`; old terminals put the modifiers before the letter.
 fn decode_ss3(rest: &[u8], is_all: bool) -> DecodeStep {
-    let Some(&letter) = rest.first() else {
-        let alone = key_input(Key { alt: true, ..Key::plain(KeyCode::Char('O')) });
-        return is_all.then_some((2, alone));
+    let (modifier, letter) = match rest {
+        [] => {
+            let alone = key_input(Key { alt: true, ..Key::plain(KeyCode::Char('O')) });
+            return is_all.then_some((2, alone));
+        }
+        [b'1'..=b'9'] => return None,
+        [modifier @ b'1'..=b'9', letter, ..] => (Some(*modifier), *letter),
+        [letter, ..] => (None, *letter),
     };
-    let code = match letter {
-        b'M' => Some(KeyCode::Enter),
-        b'R' => Some(KeyCode::F(3)),
-        _ => lettered_key(letter),
+    let key = match (modifier, letter) {
+        (Some(modifier), letter) => {
+            decode_key_sequence(&format!("1;{}", char::from(modifier)), letter)
+        }
+        (None, b'M') => Some(Key::plain(KeyCode::Enter)),
+        (None, b'R') => Some(Key::plain(KeyCode::F(3))),
+        // The keypad.
+        (None, b'j'..=b'y') => Some(Key::plain(KeyCode::Char(char::from(letter - 0x40)))),
+        (None, letter) => lettered_key(letter).map(Key::plain),
     };
-    Some((3, code.map(Key::plain).map(TerminalInput::Key)))
+    Some((3 + usize::from(modifier.is_some()), key.map(TerminalInput::Key)))
 }
 
 /// BEL or ST ends the sequence.
@@ -265,6 +391,9 @@ fn decode_string_sequence(kind: u8, rest: &[u8]) -> DecodeStep {
     let end = rest.iter().enumerate().find_map(|(at, byte)| match byte {
         0x07 => Some((at, at + 1)),
         0x1b if rest.get(at + 1) == Some(&b'\\') => Some((at, at + 2)),
+        0x1b if rest.len() == at + 1 => None,
+        // A key: the sequence was not completed.
+        0..0x20 => Some((0, at)),
         _ => None,
     });
     let Some((end, after)) = end else {
@@ -302,8 +431,10 @@ mod tests {
 
     fn keys(bytes: &[u8]) -> String {
         let mut decoder = Decoder::default();
-        let mut typed = decoder.feed(bytes);
-        typed.extend(decoder.flush());
+        let at = Instant::now();
+        let mut typed = decoder.feed(bytes, at);
+        typed.extend(decoder.flush(at));
+        typed.extend(decoder.flush(at));
         let shown = typed.iter().map(|typed| match typed {
             TerminalInput::Key(key) => key.to_string(),
             other => format!("{other:?}"),
@@ -330,6 +461,27 @@ mod tests {
             (b"\x1b[?62;4c\x1b[?1u", ""),
             (b"\xff\xfeok", "o k"),
             (b"\x1b[<35;1;2M", ""),
+            // Responses, one of them not completed.
+            (b"\x1b[?1;2S\x1b[?2026;2$yx\x1b[1;5\x1b[A\x1b]11;rgb:00\x03", "x Up Ctrl-C"),
+            // The keypad, and keys without text.
+            (
+                b"\x1b[57414u\x1b[57417u\x1b[57400u\x1b[57401;129u\x1b[57413;5u",
+                "Enter Left 1 2 Ctrl-+",
+            ),
+            (b"\x1bOp\x1bOk\x1bOM\x1bO5D", "0 + Enter Ctrl-Left"),
+            (b"a\x1b[57438u\x1b[57361u\x1b[57441;2u\x1b[106;9u\x1b[1;9D\x1b[97;1:3ub", "a b"),
+            (
+                b"\x1b[127;5u\x1b[127;2u\x1b[127;3u\x1b[3;5~",
+                "Ctrl-Backspace Shift-Backspace Alt-Backspace Ctrl-Delete",
+            ),
+            (b"\x1b[57376u\x1b[24;2~\x1b[25~\x1b[34~\x1b[1;5P", "F13 Shift-F12 F13 F20 Ctrl-F1"),
+            // Other layouts: Russian, Dvorak, German, shifted characters.
+            (b"\x1b[1089::99;5u\x1b[99::105;5u\x1b[252::91;5u", "Ctrl-C Ctrl-C Ctrl-Ü"),
+            (
+                b"\x1b[45:95;6u\x1b[45:95;4u\x1b[99:67;6u\x1b[27;6;67~",
+                "Ctrl-_ Alt-_ Ctrl-Shift-C Ctrl-Shift-C",
+            ),
+            (b"\x1b[91;5u\x1b[109;5u\x1b[105;6u", "Esc Enter Ctrl-Shift-I"),
         ] {
             assert_eq!(keys(bytes), expected, "{:?}", String::from_utf8_lossy(bytes));
         }
@@ -338,11 +490,82 @@ mod tests {
     #[test]
     fn key_decoding_does_not_depend_on_how_bytes_are_split() {
         let bytes = "é\x1b[1;5Cx\x1b[200~one\x1b[Atwo\x1b[201~\x1b]11;rgb:00/00/00\x1b\\中";
-        let whole = Decoder::default().feed(bytes.as_bytes());
+        let at = Instant::now();
+        let whole = Decoder::default().feed(bytes.as_bytes(), at);
         for n in 1..7 {
             let mut decoder = Decoder::default();
-            let parts = bytes.as_bytes().chunks(n).flat_map(|part| decoder.feed(part));
+            let parts = bytes.as_bytes().chunks(n).flat_map(|part| decoder.feed(part, at));
             assert_eq!(parts.collect::<Vec<_>>(), whole, "parts of {n}");
+        }
+    }
+
+    /// Plays parts that arrive with pauses, and shows what each of them leads to; `|` is a pause of
+    /// the decoder's own patience, a part `…` one of two seconds.
+    fn played(parts: &[&str]) -> String {
+        let mut decoder = Decoder::default();
+        let mut at = Instant::now();
+        let mut shown = Vec::new();
+        for part in parts {
+            let inputs = match *part {
+                "|" => {
+                    at += decoder.patience().unwrap_or_default();
+                    decoder.flush(at)
+                }
+                "…" => {
+                    at += Duration::from_secs(2);
+                    Vec::new()
+                }
+                part => decoder.feed(part.as_bytes(), at),
+            };
+            shown.extend(inputs.into_iter().map(|typed| match typed {
+                TerminalInput::Key(key) => key.to_string(),
+                other => format!("{other:?}"),
+            }));
+        }
+        shown.join(" ")
+    }
+
+    #[test]
+    fn the_late_rest_of_a_sequence_is_no_text_and_no_key() {
+        for (parts, expected) in [
+            (&["\x1b", "|", "[A", "x"][..], "Esc x"),
+            (&["\x1b", "|", "OPx"], "Esc O P x"),
+            (&["\x1b", "|", "OP", "x"], "Esc x"),
+            (&["\x1b", "|", "[1;", "5C", "x"], "Esc x"),
+            (&["\x1b", "|", "]11;rgb:ffff", "/ffff/ffff\x07", "x"], "Esc LightBackground(true) x"),
+            (&["\x1b", "|", "P>|kitty\x1b\\x"], "Esc TerminalName(\"kitty\") x"),
+            (&["\x1b", "|", "[?62;", "|", "x"], "Esc x"),
+            // Text after Esc.
+            (&["\x1b", "|", "O", "[", "x"], "Esc O [ x"),
+            (&["\x1b", "|", "…", "[A"], "Esc [ A"),
+            (&["\x1b", "|", "[1] see"], "Esc [ 1 ] Space s e e"),
+        ] {
+            assert_eq!(played(parts), expected, "{parts:?}");
+        }
+        // An incomplete response waits for a second.
+        let mut decoder = Decoder::default();
+        decoder.feed(b"\x1b[?62;", Instant::now());
+        assert_eq!(decoder.patience(), Some(SEQUENCE_TIMEOUT));
+        decoder.feed(b"22c\x1b", Instant::now());
+        assert_eq!(decoder.patience(), Some(ESCAPE_TIMEOUT));
+    }
+
+    #[test]
+    fn lines_that_arrive_at_once_are_a_paste() {
+        let paste = |text: &str| format!("{:?}", TerminalInput::Paste(text.to_owned()));
+        for (parts, expected) in [
+            (&["one\rtwo", "|"][..], paste("one\ntwo")),
+            (&["one\r\n\ttwo\r\n", "|"], paste("one\n\ttwo\n")),
+            (&["one\r", "two\rth", "ree\r", "|", "\r"], paste("one\ntwo\nthree\n") + " Enter"),
+            (&["on", "\rtwo", "|"], "o n ".to_owned() + &paste("\ntwo")),
+            (&["on", "|", "\r", "t", "|"], "o n Enter t".to_owned()),
+            // Typed: the end of a message, and keys that arrive late.
+            (&["one\r", "|"], "o n e Enter".to_owned()),
+            (&["\rone", "|"], "Enter o n e".to_owned()),
+            (&["o", "\r", "t"], "o Enter t".to_owned()),
+            (&["one\r\x1b[Atwo"], "o n e Enter Up t w o".to_owned()),
+        ] {
+            assert_eq!(played(parts), expected, "{parts:?}");
         }
     }
 }

@@ -79,7 +79,7 @@ impl Key {
             _ => {
                 let lower = rest.to_lowercase();
                 let function = lower.strip_prefix('f').and_then(|n| n.parse::<u8>().ok());
-                let function = function.filter(|n| (1..=12).contains(n)).map(KeyCode::F);
+                let function = function.filter(|n| (1..=35).contains(n)).map(KeyCode::F);
                 let space = (lower == "space").then_some(KeyCode::Char(' '));
                 let named =
                     NAMED_KEYS.iter().find(|code| format!("{code:?}").to_lowercase() == lower);
@@ -230,10 +230,15 @@ const BINDINGS: &[Binding] = {
         binding(
             DeleteWordBack,
             "delete-word-back",
-            &["ctrl-w", "alt-backspace"],
+            &["ctrl-w", "alt-backspace", "ctrl-backspace"],
             "delete the word before",
         ),
-        binding(DeleteWordForward, "delete-word-forward", &["alt-d"], "delete the next word"),
+        binding(
+            DeleteWordForward,
+            "delete-word-forward",
+            &["alt-d", "alt-delete", "ctrl-delete"],
+            "delete the next word",
+        ),
         binding(
             DeleteToStart,
             "delete-to-start",
@@ -291,8 +296,11 @@ impl Keymap {
         Ok(Self(map))
     }
 
+    /// Shift changes nothing where it has no action of its own.
     pub(super) fn action(&self, key: Key) -> Option<KeyAction> {
-        self.0.get(&key).copied()
+        let is_char = matches!(key.code, KeyCode::Char(_));
+        let without_shift = Key { shift: key.shift && is_char, ..key };
+        self.0.get(&key).or_else(|| self.0.get(&without_shift)).copied()
     }
 
     /// The first key of this action; empty if there is none.

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::mpsc::Sender;
 use std::thread::{JoinHandle, ThreadId};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use parking_lot::Mutex;
@@ -15,13 +15,11 @@ use rustix::fs::Timespec;
 use super::ThreadMessage;
 use super::decoder::Decoder;
 
-/// An escape may be the start of a sequence for this time.
-const ESCAPE_TIMEOUT: Duration = Duration::from_millis(25);
 /// Bracketed paste and focus events.
 const ENABLE_MODES: &str = "\x1b[?2004h\x1b[?1004h";
 const RESTORE_MODES: &str = "\x1b[?1004l\x1b[?2004l\x1b[0m\x1b[?7h\x1b[?25h";
-/// Extended keys (if supported), and queries for the background colour and the terminal's name.
-const QUERY_TERMINAL: &str = "\x1b[>1u\x1b]11;?\x1b\\\x1b[>0q";
+/// Extended keys with those of the base layout (if supported), and queries for the background colour and the terminal's name.
+const QUERY_TERMINAL: &str = "\x1b[>5u\x1b]11;?\x1b\\\x1b[>0q";
 const DISABLE_EXTENDED_KEYS: &str = "\x1b[<u";
 /// The title is saved on the terminal's stack.
 const SAVE_TITLE: &str = "\x1b[22;0t";
@@ -179,9 +177,7 @@ fn read_input(stopped: &OwnedFd, messages: &Sender<ThreadMessage>) {
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        let patience = decoder
-            .has_incomplete_sequence()
-            .then(|| Timespec { tv_sec: 0, tv_nsec: ESCAPE_TIMEOUT.subsec_nanos().into() });
+        let patience = decoder.patience().and_then(|time| Timespec::try_from(time).ok());
         let mut waiting = [
             PollFd::new(&stdin, PollFlags::IN),
             PollFd::from_borrowed_fd(stopped.as_fd(), PollFlags::IN),
@@ -195,11 +191,11 @@ fn read_input(stopped: &OwnedFd, messages: &Sender<ThreadMessage>) {
             return;
         }
         let typed = if ready == 0 {
-            decoder.flush()
+            decoder.flush(Instant::now())
         } else {
             match rustix::io::read(&stdin, &mut buffer[..]) {
                 Ok(0) => break,
-                Ok(n) => decoder.feed(&buffer[..n]),
+                Ok(n) => decoder.feed(&buffer[..n], Instant::now()),
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
                 Err(_) => break,
             }
