@@ -21,7 +21,7 @@ pub(crate) struct Paper {
 pub(crate) const DARK: Paper = Paper { text: "#d6dae0", background: "#1a1d23", border: "#343a46" };
 pub(crate) const LIGHT: Paper = Paper { text: "#24292f", background: "#ffffff", border: "#d0d7de" };
 
-/// Characters of a row with the same style.
+/// Of characters of a row.
 #[derive(Clone, Default, PartialEq)]
 struct Style {
     fill: String,
@@ -42,7 +42,7 @@ pub(crate) fn draw(
         f32::from(columns) * WIDTH + 2.0 * MARGIN,
         f32::from(rows.end - rows.start) * HEIGHT + 2.0 * MARGIN,
     );
-    let Paper { text, background, border } = paper;
+    let Paper { background, border, .. } = paper;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.1} {height:.1}\" \
          width=\"{width:.0}\" font-family=\"ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace\" \
@@ -55,10 +55,10 @@ pub(crate) fn draw(
     );
     for (n, row) in rows.enumerate() {
         let top = MARGIN + f32::from(u16::try_from(n).unwrap()) * HEIGHT;
-        for (column, run, style) in runs(screen, row, text) {
+        for (column, run, style) in runs(screen, row, paper) {
             let run = settle(&run);
             let left = MARGIN + f32::from(column) * WIDTH;
-            let length = run.chars().count() as f32 * WIDTH;
+            let length = width_of(&run);
             if let Some(color) = &style.background {
                 writeln!(
                     svg,
@@ -67,13 +67,16 @@ pub(crate) fn draw(
                 )
                 .unwrap();
             }
-            if run.trim().is_empty() {
+            let text = run.trim();
+            if text.is_empty() {
                 continue;
             }
-            let run = run.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+            let left = left + length - width_of(run.trim_start());
+            let length = width_of(text);
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             writeln!(
                 svg,
-                "<text x=\"{left:.1}\" y=\"{:.1}\" textLength=\"{length:.1}\" fill=\"{}\"{}>{run}</text>",
+                "<text x=\"{left:.1}\" y=\"{:.1}\" textLength=\"{length:.1}\" fill=\"{}\"{}>{text}</text>",
                 top + 0.75 * HEIGHT,
                 style.fill,
                 style.attributes
@@ -84,19 +87,23 @@ pub(crate) fn draw(
     svg + "</svg>\n"
 }
 
+fn width_of(text: &str) -> f32 {
+    f32::from(u16::try_from(text.chars().count()).unwrap()) * WIDTH
+}
+
 /// The parts of a row with their first column.
-fn runs(screen: &vt100::Screen, row: u16, text: &str) -> Vec<(u16, String, Style)> {
+fn runs(screen: &vt100::Screen, row: u16, paper: Paper) -> Vec<(u16, String, Style)> {
     let mut runs: Vec<(u16, String, Style)> = Vec::new();
     for column in 0..screen.size().1 {
         let cell = screen.cell(row, column).unwrap();
         let mut style = Style {
-            fill: name(cell.fgcolor()).unwrap_or_else(|| text.to_owned()),
+            fill: name(cell.fgcolor()).unwrap_or_else(|| paper.text.to_owned()),
             background: name(cell.bgcolor()),
             attributes: String::new(),
         };
         if cell.inverse() {
-            let paper = style.background.take();
-            style.background = Some(std::mem::replace(&mut style.fill, paper.unwrap_or_default()));
+            let behind = style.background.unwrap_or_else(|| paper.background.to_owned());
+            style.background = Some(std::mem::replace(&mut style.fill, behind));
         }
         for (is_set, attribute) in [
             (cell.bold(), " font-weight=\"bold\""),

@@ -3,12 +3,9 @@
 //! Terminals respond late, split sequences, and deviate from standards; unknown sequences are
 //! dropped completely, so that they never become text in a message.
 
-mod burst;
-
 use std::time::{Duration, Instant};
 
 use super::keys::{Key, KeyCode};
-use burst::Burst;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TerminalInput {
@@ -28,7 +25,8 @@ pub(super) struct Decoder {
     cut_sequence: Option<(Vec<u8>, Instant)>,
     /// The buffer begins with such a sequence.
     is_late: bool,
-    burst: Burst,
+    /// The buffer is text that arrived faster than anybody types.
+    is_burst: bool,
 }
 
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -38,6 +36,10 @@ const MAX_SEQUENCE: usize = 4096;
 const ESCAPE_TIMEOUT: Duration = Duration::from_millis(25);
 /// The parts of a sequence, in particular of a response, may arrive with such pauses.
 const SEQUENCE_TIMEOUT: Duration = Duration::from_secs(1);
+/// More bytes at once were not typed, however late they arrive.
+const MAX_TYPED: usize = 64;
+/// The parts of lines that are pasted without brackets may arrive with such pauses.
+const PASTE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The number of decoded bytes, and their input; `None` if they are incomplete.
 type DecodeStep = Option<(usize, Option<TerminalInput>)>;
@@ -51,29 +53,51 @@ impl Decoder {
             self.buffer = start;
             self.is_late = true;
         }
+        let is_text = bytes.iter().all(|byte| !byte.is_ascii_control() || b"\r\n\t".contains(byte));
+        let is_typed = bytes.len() == 1 && !has_lines(&self.buffer);
+        let mut inputs = if is_text && !is_typed { Vec::new() } else { self.end_burst() };
+        let is_fast =
+            bytes.len() > MAX_TYPED || bytes.len() > 1 && bytes.iter().copied().any(is_line_break);
+        let starts_burst = self.buffer.is_empty() && self.paste.is_none() && is_fast;
+        self.is_burst = is_text && (self.is_burst || starts_burst);
         self.buffer.extend_from_slice(bytes);
-        let inputs = self.decode_buffer(false);
-        self.burst.group(inputs)
-    }
-
-    /// What waits for more input is complete: call this after a pause of [`Self::patience`].
-    pub(super) fn flush(&mut self, at: Instant) -> Vec<TerminalInput> {
-        let was_burst = self.burst.patience().is_some();
-        let mut inputs = self.burst.close();
-        if self.may_be_key() {
-            self.cut_sequence = Some((self.buffer.clone(), at));
-        }
-        if self.may_be_key() || !was_burst {
-            inputs.extend(self.decode_buffer(true));
+        if !self.is_burst {
+            inputs.extend(self.decode_buffer(false));
         }
         inputs
     }
 
+    /// What waits for more input is complete: call this after a pause of [`Self::patience`].
+    pub(super) fn flush(&mut self, at: Instant) -> Vec<TerminalInput> {
+        if self.is_burst {
+            return self.end_burst();
+        }
+        if self.may_be_key() {
+            self.cut_sequence = Some((self.buffer.clone(), at));
+        }
+        self.decode_buffer(true)
+    }
+
     /// `None` if nothing waits for more input.
     pub(super) fn patience(&self) -> Option<Duration> {
-        let sequence = (!self.buffer.is_empty() && self.paste.is_none())
-            .then_some(if self.may_be_key() { ESCAPE_TIMEOUT } else { SEQUENCE_TIMEOUT });
-        sequence.into_iter().chain(self.burst.patience()).min()
+        let is_waiting = !self.buffer.is_empty() && self.paste.is_none();
+        is_waiting.then_some(if self.is_burst && has_lines(&self.buffer) {
+            PASTE_TIMEOUT
+        } else if self.is_burst || self.may_be_key() {
+            ESCAPE_TIMEOUT
+        } else {
+            SEQUENCE_TIMEOUT
+        })
+    }
+
+    /// Lines that arrive at once are a paste in a terminal without bracketed paste: their ends are
+    /// no Enter.
+    fn end_burst(&mut self) -> Vec<TerminalInput> {
+        let is_paste = has_lines(&self.buffer) || self.buffer.len() > MAX_SEQUENCE;
+        if std::mem::take(&mut self.is_burst) && is_paste {
+            return vec![paste_input(&std::mem::take(&mut self.buffer))];
+        }
+        self.decode_buffer(false)
     }
 
     /// Longer sequences are not sent by a key with Alt.
@@ -124,30 +148,32 @@ impl Decoder {
         let mut paste = self.paste.take()?;
         self.buffer = paste.split_off(from + end + PASTE_END.len());
         paste.truncate(from + end);
-        Some(paste_input(&String::from_utf8_lossy(&paste)))
+        Some(paste_input(&paste))
     }
 }
 
 /// Terminals send line breaks of a paste as the key Enter.
-fn paste_input(text: &str) -> TerminalInput {
+fn paste_input(text: &[u8]) -> TerminalInput {
+    let text = String::from_utf8_lossy(text);
     TerminalInput::Paste(text.replace("\r\n", "\n").replace('\r', "\n"))
+}
+
+fn is_line_break(byte: u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// Text precedes a line break, and follows it.
+fn has_lines(text: &[u8]) -> bool {
+    text.trim_ascii().iter().copied().any(is_line_break)
 }
 
 /// Whether these bytes, of which the first counted as a key, are a sequence rather than text that
 /// was typed after that key.
 fn is_continued_sequence(bytes: &[u8]) -> bool {
     match bytes {
-        [_, b'[', rest @ ..] => {
-            let n = rest.iter().take_while(|byte| (0x20..=0x3f).contains(*byte)).count();
-            match (n, &rest[n..]) {
-                (0, rest) => matches!(rest, [b'A'..=b'Z']),
-                (_, rest) => {
-                    rest.first().is_none_or(|end| end.is_ascii_alphabetic() || *end == b'~')
-                }
-            }
-        }
-        [_, b'O', letter] => *letter == b'M' || lettered_key(*letter).is_some(),
-        [_, b']', b'0'..=b'9', ..] | [_, b'P', b'>' | b'!' | b'0'..=b'9', ..] => true,
+        [_, b'[', b'A'..=b'Z'] | [_, b'[', b'0'..=b'?', ..] => true,
+        [_, b'O', letter] => lettered_key(*letter).is_some(),
+        [_, b']' | b'P', b'!' | b'0'..=b'9' | b'>', ..] => true,
         _ => false,
     }
 }
@@ -261,7 +287,7 @@ fn decode_key_sequence(text: &str, last: u8) -> Option<Key> {
     }
     let [[number, shifted, base], [modifiers, event, _], [character, ..]] = fields;
     let held = modifiers.saturating_sub(1);
-    let [mut shift, alt, ctrl] = [1, 2, 4].map(|bit| held & bit != 0);
+    let [mut shift, alt, mut ctrl] = [1, 2, 4].map(|bit| held & bit != 0);
     // With Super, Hyper or Meta a key is the desktop's; the third event is the release of a key.
     if held & 0b11_1000 != 0 || event == 3 {
         return None;
@@ -275,6 +301,11 @@ fn decode_key_sequence(text: &str, last: u8) -> Option<Key> {
         b'~' => numbered_key(number, character)?,
         // On a layout without Latin letters, shortcuts are those of the key's place.
         b'u' if (alt || ctrl) && number > 127 && base < 128 && is_letter(base) => key_code(base)?,
+        // Ctrl-I, Ctrl-M and Ctrl-[, as without the kitty protocol.
+        b'u' if ctrl && !shift && matches!(number, 0x5b | 0x69 | 0x6d) => {
+            ctrl = false;
+            key_code(number & 0x1f)?
+        }
         b'u' if shift && shifted != 0 && !(ctrl && is_letter(number)) => {
             shift = false;
             key_code(shifted)?
@@ -322,21 +353,11 @@ fn numbered_key(number: u32, character: u32) -> Option<KeyCode> {
 /// Terminals encode Ctrl or Shift with a character in several ways.
 fn normalize_key(key: Key) -> Key {
     let code = match key.code {
-        // As without the kitty protocol.
-        KeyCode::Char(char @ ('[' | 'i' | 'm')) if key.ctrl && !key.shift => {
-            let code = match char {
-                '[' => KeyCode::Esc,
-                'i' => KeyCode::Tab,
-                _ => KeyCode::Enter,
-            };
-            return Key { code, ctrl: false, ..key };
-        }
         KeyCode::Char(char) if key.ctrl => KeyCode::Char(char.to_ascii_lowercase()),
         KeyCode::Char(char) if key.shift => KeyCode::Char(char.to_ascii_uppercase()),
         code => code,
     };
-    let is_char = matches!(code, KeyCode::Char(_));
-    Key { code, shift: key.shift && (key.ctrl || !is_char), ..key }
+    Key { code, shift: key.shift && (key.ctrl || !matches!(code, KeyCode::Char(_))), ..key }
 }
 
 fn key_code(number: u32) -> Option<KeyCode> {
@@ -364,26 +385,22 @@ fn key_code(number: u32) -> Option<KeyCode> {
 
 /// `ESC O letter`; old terminals put the modifiers before the letter.
 fn decode_ss3(rest: &[u8], is_all: bool) -> DecodeStep {
-    let (modifier, letter) = match rest {
-        [] => {
-            let alone = key_input(Key { alt: true, ..Key::plain(KeyCode::Char('O')) });
-            return is_all.then_some((2, alone));
-        }
-        [b'1'..=b'9'] => return None,
-        [modifier @ b'1'..=b'9', letter, ..] => (Some(*modifier), *letter),
-        [letter, ..] => (None, *letter),
+    let n_digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let Some(&letter) = rest.get(n_digits) else {
+        let alone = key_input(Key { alt: true, ..Key::plain(KeyCode::Char('O')) });
+        return (is_all && rest.is_empty()).then_some((2, alone));
     };
-    let key = match (modifier, letter) {
-        (Some(modifier), letter) => {
-            decode_key_sequence(&format!("1;{}", char::from(modifier)), letter)
-        }
-        (None, b'M') => Some(Key::plain(KeyCode::Enter)),
-        (None, b'R') => Some(Key::plain(KeyCode::F(3))),
+    let key = match letter {
+        b'M' => Some(Key::plain(KeyCode::Enter)),
+        b'R' => Some(Key::plain(KeyCode::F(3))),
         // The keypad.
-        (None, b'j'..=b'y') => Some(Key::plain(KeyCode::Char(char::from(letter - 0x40)))),
-        (None, letter) => lettered_key(letter).map(Key::plain),
+        b'j'..=b'y' => Some(Key::plain(KeyCode::Char(char::from(letter - 0x40)))),
+        _ => {
+            let modifiers = String::from_utf8_lossy(&rest[..n_digits]);
+            decode_key_sequence(&format!("1;{modifiers}"), letter)
+        }
     };
-    Some((3 + usize::from(modifier.is_some()), key.map(TerminalInput::Key)))
+    Some((3 + n_digits, key.map(TerminalInput::Key)))
 }
 
 /// BEL or ST ends the sequence.
@@ -538,7 +555,7 @@ mod tests {
             // Text after Esc.
             (&["\x1b", "|", "O", "[", "x"], "Esc O [ x"),
             (&["\x1b", "|", "…", "[A"], "Esc [ A"),
-            (&["\x1b", "|", "[1] see"], "Esc [ 1 ] Space s e e"),
+            (&["\x1b", "|", "[one] see"], "Esc [ o n e ] Space s e e"),
         ] {
             assert_eq!(played(parts), expected, "{parts:?}");
         }
@@ -552,15 +569,19 @@ mod tests {
 
     #[test]
     fn lines_that_arrive_at_once_are_a_paste() {
+        let long = "o".repeat(100);
         let paste = |text: &str| format!("{:?}", TerminalInput::Paste(text.to_owned()));
         for (parts, expected) in [
             (&["one\rtwo", "|"][..], paste("one\ntwo")),
             (&["one\r\n\ttwo\r\n", "|"], paste("one\n\ttwo\n")),
             (&["one\r", "two\rth", "ree\r", "|", "\r"], paste("one\ntwo\nthree\n") + " Enter"),
-            (&["on", "\rtwo", "|"], "o n ".to_owned() + &paste("\ntwo")),
+            (&[&long, "\rtwo", "|"], paste(&(long.clone() + "\ntwo"))),
+            (&["on", "\r", "two", "|"], "o n Enter t w o".to_owned()),
             (&["on", "|", "\r", "t", "|"], "o n Enter t".to_owned()),
             // Typed: the end of a message, and keys that arrive late.
             (&["one\r", "|"], "o n e Enter".to_owned()),
+            (&[&long, "|", "\r"], "o ".repeat(100) + "Enter"),
+            (&["one\r", "t", "|"], "o n e Enter t".to_owned()),
             (&["\rone", "|"], "Enter o n e".to_owned()),
             (&["o", "\r", "t"], "o Enter t".to_owned()),
             (&["one\r\x1b[Atwo"], "o n e Enter Up t w o".to_owned()),
