@@ -114,7 +114,7 @@ impl Places {
     }
 }
 
-const PACKAGE: &str = "/usr/lib/node_modules/@mariozechner/pi-coding-agent";
+const PACKAGE: &str = "/usr/lib/node_modules/@earendil-works/pi-coding-agent";
 
 /// Names that differ from run to run, and what stands for them in a count.
 const RANDOM: [(&str, &str); 4] = [
@@ -385,9 +385,9 @@ fn replay(binary: &Path, transcript: &Transcript) -> (Figures, bool) {
 /// A fresh copy of the task, as a git repository in a home of its own; `record.py` makes the same.
 fn lay_out(task: &Path, agent: &str, binary: &Path) -> (TempDir, Places) {
     let folder = tempfile::Builder::new().prefix("tokens-").tempdir().unwrap();
-    // The package of a program in node_modules/.bin, which is a link to its dist/cli.js.
-    let package = fs::canonicalize(binary).unwrap();
-    let package = package.parent().and_then(Path::parent).map(Path::to_owned);
+    // A program in node_modules/.bin is a link into its package.
+    let program = fs::canonicalize(binary).unwrap();
+    let package = program.ancestors().find(|folder| folder.join("package.json").is_file()).map(Path::to_owned);
     let base = fs::canonicalize(folder.path()).unwrap();
     let places = Places { base, package: package.filter(|_| agent == "pi") };
     fs::create_dir_all(places.tmp()).unwrap();

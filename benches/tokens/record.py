@@ -158,8 +158,9 @@ class Recording:
         base = Path(tempfile.mkdtemp(prefix="tokens-")).resolve()
         places = lay_out(base, task)
         if run["agent"] == "pi":
-            # A program in node_modules/.bin is a link to the package's dist/cli.js; pi names the package in its prompt.
-            places["PACKAGE"] = str(Path(run["binary"]).resolve().parent.parent)
+            # A program in node_modules/.bin is a link into its package; pi names the package in its prompt.
+            folders = Path(run["binary"]).resolve().parents
+            places["PACKAGE"] = str(next(folder for folder in folders if (folder / "package.json").is_file()))
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
         server.recording, server.lock = self, threading.Lock()

@@ -1,0 +1,1 @@
+"""Prints the rows of a CSV file for which a filter holds."""
