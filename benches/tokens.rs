@@ -1,4 +1,4 @@
-//! What four small tasks cost in input tokens, model calls and failed calls, beside pi.
+//! What six small tasks cost in input tokens, model calls and failed calls, beside pi.
 //!
 //! The answers were given in the model's place, by players who knew only the requests, and are
 //! replayed here: `benches/tokens/README.md` tells how they are recorded and what is counted.
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use server::{Reply, Server, sse_raw};
 use tempfile::TempDir;
 
-const TASKS: [&str; 4] = ["bug", "feature", "rename", "logs"];
+const TASKS: [&str; 6] = ["bug", "feature", "rename", "logs", "shop", "filter"];
 
 /// No replay takes longer, unless the agent hangs.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -387,7 +387,10 @@ fn lay_out(task: &Path, agent: &str, binary: &Path) -> (TempDir, Places) {
     let folder = tempfile::Builder::new().prefix("tokens-").tempdir().unwrap();
     // A program in node_modules/.bin is a link into its package.
     let program = fs::canonicalize(binary).unwrap();
-    let package = program.ancestors().find(|folder| folder.join("package.json").is_file()).map(Path::to_owned);
+    let package = program
+        .ancestors()
+        .find(|folder| folder.join("package.json").is_file())
+        .map(Path::to_owned);
     let base = fs::canonicalize(folder.path()).unwrap();
     let places = Places { base, package: package.filter(|_| agent == "pi") };
     fs::create_dir_all(places.tmp()).unwrap();

@@ -66,6 +66,7 @@ def main():
         recording.wait(recording.n_answers())
     elif options.command == "stop":
         os.kill(recording.run()["pid"], signal.SIGTERM)
+        recording.wait(sys.maxsize)  # the folder may be removed only when nothing writes to it any more
 
 
 def fail(text):
