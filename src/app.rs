@@ -6,7 +6,9 @@ mod added_dirs;
 mod agents;
 mod background;
 mod changed_files;
+mod check_runner;
 mod checkpoints;
+mod copies;
 pub mod evaluation;
 mod extensions;
 mod hooks;
@@ -26,6 +28,7 @@ mod retention;
 mod sandbox_facts;
 mod session_operations;
 mod storage;
+mod take_over;
 mod telemetry;
 mod tool_choice;
 mod toolbox;
@@ -34,7 +37,7 @@ mod usable_models;
 mod web;
 
 use std::convert::Infallible;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -43,7 +46,9 @@ use futures_util::future::BoxFuture;
 pub use added_dirs::{resolve_added_dir, resolve_recorded_session};
 pub use agent_host::workspace::UndoOptions;
 use background::BackgroundWork;
+pub use check_runner::find_failing_check;
 pub use checkpoints::{checkpoint_limits, with_checkpoints};
+pub use copies::{ProjectCopies, WorkCopy, new_name};
 pub use extensions::own_commands;
 pub use hooks::{Callback, HookSet};
 pub use host_programs::HostPrograms;
@@ -59,6 +64,7 @@ pub use replay::{ReplayOptions, ReplayReport, replay};
 pub use sandbox_facts::{StateDirs, WritableDirs};
 pub use session_operations::MAY_HAVE_FILE;
 pub use storage::{ShortIds, Storage, StoredLog};
+pub use take_over::TakeOver;
 pub use tool_choice::ToolChoice;
 pub use toolbox::{
     ToolStorage, Toolbox, build_masker, command_exec, no_sandbox, open_sandbox, open_toolbox,
@@ -143,6 +149,8 @@ pub enum SessionChoice {
 #[derive(Clone)]
 pub struct Options {
     pub root: PathBuf,
+    /// The project, if `root` is a copy of it.
+    pub project: Option<PathBuf>,
     pub add_dirs: Vec<PathBuf>,
     pub config: LoadedConfig,
     pub session: SessionChoice,
@@ -175,6 +183,7 @@ impl Options {
     ) -> Self {
         Self {
             root,
+            project: None,
             add_dirs: Vec::new(),
             config,
             session,
@@ -194,7 +203,18 @@ impl Options {
     }
 
     pub fn session_storage(&self) -> Storage {
-        self.storage.clone().unwrap_or_else(|| Storage::find(&self.root, self.dirs.as_ref()))
+        let find = || Storage::find(self.project_root(), self.dirs.as_ref());
+        self.storage.clone().unwrap_or_else(find)
+    }
+
+    fn project_root(&self) -> &Path {
+        self.project.as_deref().unwrap_or(&self.root)
+    }
+
+    /// The session works in a copy of the project.
+    pub fn enter_copy(&mut self, copy: &WorkCopy) {
+        let project = std::mem::replace(&mut self.root, copy.root.clone());
+        self.project.get_or_insert(project);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command line: parses it, and has one file per command.
 
 mod acp;
+mod attempts;
 mod chat;
 mod config;
 mod demo;
@@ -25,6 +26,7 @@ mod trace;
 mod trust;
 mod unknown_option;
 mod user_message;
+mod worktree;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

@@ -49,8 +49,8 @@ pub fn resolve_added_dir(
     }
 }
 
-/// Names the recorded session of these options by its whole id, and adds its directories. Returns the id, and a
-/// notice for each directory that cannot be used any more.
+/// Names the recorded session of these options by its whole id, and adds its directories, or the copy of the project
+/// in which it works. Returns the id, and a notice for each directory that cannot be used any more.
 pub fn resolve_recorded_session(
     options: &mut Options,
     state_dirs: &StateDirs,
@@ -67,8 +67,23 @@ pub fn resolve_recorded_session(
     let recorded = id.clone();
     options.session =
         if is_fork { SessionChoice::Fork(Some(recorded)) } else { SessionChoice::Resume(recorded) };
-    let (directories, notices) =
+    if let Some(project) = options.project.take() {
+        options.root = project;
+    }
+    let mut notices = Vec::new();
+    if let Some(copy) = storage.work_copy(&id) {
+        let shown = copy.display();
+        if copy.is_dir() {
+            notices.push(format!("the session works in {shown}"));
+            options.project = Some(std::mem::replace(&mut options.root, copy));
+        } else {
+            let root = options.root.display();
+            notices.push(format!("{shown} is gone: the session works in {root} now"));
+        }
+    }
+    let (directories, gone) =
         with_recorded_dirs(&options.add_dirs, (&storage, &id), &options.root, state_dirs);
+    notices.extend(gone);
     options.add_dirs = directories;
     Ok((Some(id), notices))
 }

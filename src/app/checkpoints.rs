@@ -39,8 +39,8 @@ pub(super) fn checkpoint_settings(
     let git =
         LazyLock::new(move || HostPrograms::from_config(&config, &places[0], &places[1..]).git());
     Ok(CheckpointSettings {
-        store: storage.checkpoints_dir(),
-        session: storage.session_dir(id),
+        store: storage.checkpoints_dir(id),
+        session: storage.operations_dir(id),
         limits,
         read_blobs: Arc::new(move |directory, ids| git.read_blobs(directory, ids)),
     })

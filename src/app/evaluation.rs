@@ -12,25 +12,21 @@ use tokio_util::sync::CancellationToken;
 use trial_directory::TrialDirectory;
 pub use trial_directory::fingerprint;
 
-use super::{
-    OpenError, StateDirs, Storage, WritableDirs, build_masker, command_exec, open_sandbox,
-    parse_duration,
-};
+use super::check_runner::{CheckRunner, first_line};
+use super::{OpenError, Storage, parse_duration};
 use crate::config::{LoadedConfig, UserDirs};
-use agent_host::exec::{Command, EndReason, Exec, SelfCommand};
+use agent_host::exec::{EndReason, SelfCommand};
 use agent_protocol::control::Ending;
 use agent_protocol::event::{Event, EventBody, TurnFinished};
 use agent_protocol::shorten;
 use agent_protocol::tool::CommandRights;
-use agent_record::eval::results::{CheckResult, RunOutcome, RunResult, SessionResult};
+use agent_record::eval::results::{RunOutcome, RunResult, SessionResult};
 use agent_record::eval::suite::Task;
 
 /// Time for the agent to end by itself after its time limit.
 const GRACE_PERIOD: Duration = Duration::from_secs(30);
-/// Limits of reasons and of the output of checks.
+/// Limit of a reason.
 const MAX_REASON: usize = 400;
-const MAX_LINE: usize = 200;
-const MAX_TAIL: usize = 2000;
 
 pub struct Trial<'a> {
     pub task: &'a Task,
@@ -97,11 +93,16 @@ impl Trial<'_> {
             .map_err(|error| TrialError::Failed(format!("the copy of the project: {error}")))?;
         let settings = self.settings_in(&scratch);
         let loaded = load(settings.clone())?;
-        let exec = suite_exec(&loaded, &scratch)?;
+        // The project's own settings have no effect: the agent may have written them.
+        let dirs = UserDirs::find();
+        let dirs = dirs.map(|dirs| UserDirs { cache: scratch.cache.join("agent"), ..dirs });
+        let checks = CheckRunner::open(&loaded, &scratch.project, dirs.as_ref())?;
+        let timeout = self.task.check_timeout;
         for line in &self.task.setup {
             // Written by the author of the suite, and nothing of a model is there yet.
             let rights = CommandRights { unsandboxed: true, ..CommandRights::default() };
-            let check = self.run_check(&exec, &loaded, &scratch, line, rights, cancel).await?;
+            let check = checks.run(line, rights, timeout, cancel).await?;
+            let check = check.ok_or(TrialError::Interrupted)?;
             if !check.passed {
                 let why = format!("setup `{}` {}: {}", first_line(line), check.how, check.tail);
                 return Err(TrialError::Failed(why));
@@ -143,9 +144,8 @@ impl Trial<'_> {
 
         let mut result = self.result(RunOutcome::Success, None, session);
         for line in &self.task.checks {
-            let check = self
-                .run_check(&exec, &loaded, &scratch, line, CommandRights::default(), cancel)
-                .await?;
+            let check = checks.run(line, CommandRights::default(), timeout, cancel).await?;
+            let check = check.ok_or(TrialError::Interrupted)?;
             if !check.passed {
                 let why = format!("check `{}` {}", first_line(line), check.how);
                 result.outcome = RunOutcome::Failure;
@@ -156,7 +156,7 @@ impl Trial<'_> {
                 break;
             }
         }
-        exec.shutdown_and_wait().await;
+        checks.close().await;
         Ok(result)
     }
 
@@ -227,50 +227,6 @@ impl Trial<'_> {
             time_ms: summary.time_ms,
         })
     }
-
-    async fn run_check(
-        &self,
-        exec: &Exec,
-        loaded: &LoadedConfig,
-        scratch: &TrialDirectory,
-        line: &str,
-        rights: CommandRights,
-        cancel: &CancellationToken,
-    ) -> Result<CheckResult, TrialError> {
-        let timeout = self.task.check_timeout;
-        let command = Command::new(line.to_owned(), scratch.project.clone(), timeout);
-        let outcome = exec
-            .run(Command { rights, ..command }, cancel)
-            .await
-            .map_err(|error| TrialError::Failed(format!("`{}`: {error}", first_line(line))))?;
-        if cancel.is_cancelled() {
-            return Err(TrialError::Interrupted);
-        }
-        let mut output = format!("{}{}", outcome.stdout.text, outcome.stderr.text);
-        if let Some(refused) = &outcome.refusal {
-            output.push_str(&format!("({refused})\n"));
-        }
-        let output = build_masker(&loaded.config, &[])?.mask(&output).into_owned();
-        let tail = &output[output.ceil_char_boundary(output.len().saturating_sub(MAX_TAIL))..];
-        Ok(CheckResult {
-            command: line.to_owned(),
-            passed: outcome.end_reason == EndReason::Exited && outcome.exit_code == Some(0),
-            how: outcome.describe_end(),
-            tail: tail.trim_end().to_owned(),
-        })
-    }
-}
-
-/// Sandboxed if possible. The project's own settings have no effect: the agent may have written them.
-fn suite_exec(loaded: &LoadedConfig, scratch: &TrialDirectory) -> Result<Exec, OpenError> {
-    let writable = WritableDirs::from_config(&loaded.config, &scratch.project, &[]);
-    let dirs = UserDirs::find().map(|dirs| UserDirs { cache: scratch.cache.join("agent"), ..dirs });
-    let (sandbox, _) = open_sandbox(loaded, &writable, &StateDirs::new(dirs.as_ref()))?;
-    let exec = command_exec(&loaded.config, &writable, &[]);
-    Ok(match sandbox {
-        Some(sandbox) => exec.with_sandbox(sandbox, std::sync::Arc::new(|_, _| None)),
-        None => exec,
-    })
 }
 
 /// The outcome without the checks, and the reason; `None`: the checks decide.
@@ -290,8 +246,4 @@ fn turn_outcome(finished: &TurnFinished) -> (Option<RunOutcome>, String) {
         | Ending::Terminated => Some(RunOutcome::Error),
     };
     (outcome, reason)
-}
-
-fn first_line(text: &str) -> String {
-    shorten(text.trim().lines().next().unwrap_or_default(), MAX_LINE)
 }

@@ -134,7 +134,10 @@ impl PreparedSession {
         let writable = WritableDirs::from_workspace(config, &workspace)?;
         // Read in parallel with the rest of the start.
         let is_trusted = options.config.is_trusted;
-        let project = project_identity(workspace.root(), is_trusted);
+        let project = match &options.project {
+            Some(project) => project_identity(project, is_trusted),
+            None => project_identity(workspace.root(), is_trusted),
+        };
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &state_dirs)?;
         let learning = SessionLearning::start(config, options.dirs.as_ref(), project, is_trusted)?;
         let mcp = McpServers::start_configured(&options, &writable)?;
@@ -187,10 +190,17 @@ impl PreparedSession {
 
     /// Opens the log, with the mode that it records.
     fn open_recording(&mut self, faces: Vec<Box<dyn Sink>>) -> Result<SessionRecording, OpenError> {
-        let storage = session_storage(&self.options, self.workspace.root());
+        let root = self.options.project.as_deref().unwrap_or(self.workspace.root());
+        let storage = session_storage(&self.options, root);
         let is_ephemeral = self.options.ephemeral || storage.is_ephemeral;
         self.notices.extend(storage.notice.clone());
         let (log, loaded, id) = open_log(&self.options, self.recorded.take(), &storage)?;
+        if !is_ephemeral && self.options.project.is_some() {
+            let set = storage.set_work_copy(&id, &self.options.root);
+            set.map_err(|error| OpenError::Usage(format!("session {id}: {error}")))?;
+        } else if !is_ephemeral {
+            storage.leave_work_copy(&id);
+        }
         if let Some(recorded) = recorded_mode(&self.options, loaded.as_ref()) {
             self.mode = recorded;
             self.settings.policy.set_mode(recorded);

@@ -1,6 +1,6 @@
 //! Storage of a project's state, outside the project: sessions, event logs, spilled output and checkpoints.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -19,6 +19,8 @@ use agent_record::{EVENTS, Log, LogError};
 const PATH_FILE: &str = "path";
 /// Length of the end of an id that is displayed. Ids begin with the time, so those of one day begin alike.
 const MIN_SHORT_ID: usize = 6;
+/// A folder of a session that works in a copy of the project: the path of the copy, and its operations and contents.
+pub(super) const WORK_COPY: &str = "copy";
 /// Prefix of the name of a session's folder that is being deleted.
 pub(super) const REMOVED_PREFIX: &str = "removed-";
 /// Limits in characters: of a project's name in that of its state directory, and of a session's name.
@@ -129,8 +131,41 @@ impl Storage {
         self.sessions_folder().join(id)
     }
 
-    pub fn checkpoints_dir(&self) -> PathBuf {
-        self.directory.join("checkpoints")
+    /// Where the contents of the files are kept that the session changed.
+    pub fn checkpoints_dir(&self, id: &str) -> PathBuf {
+        match self.work_copy(id) {
+            Some(_) => self.operations_dir(id).join("checkpoints"),
+            None => self.directory.join("checkpoints"),
+        }
+    }
+
+    /// Where the operations of a session are recorded.
+    pub fn operations_dir(&self, id: &str) -> PathBuf {
+        let folder = self.session_dir(id);
+        if self.work_copy(id).is_some() { folder.join(WORK_COPY) } else { folder }
+    }
+
+    /// The copy of the project in which a session works, which may be gone.
+    pub fn work_copy(&self, id: &str) -> Option<PathBuf> {
+        let path = std::fs::read(self.session_dir(id).join(WORK_COPY).join(PATH_FILE)).ok()?;
+        Some(PathBuf::from(OsString::from_vec(path)))
+    }
+
+    /// Records that a session works in a copy of the project.
+    pub(super) fn set_work_copy(&self, id: &str, root: &Path) -> io::Result<()> {
+        let folder = self.session_dir(id).join(WORK_COPY);
+        disk::create_folder_all(&folder, 0o700)?;
+        disk::replace_file(&folder.join(PATH_FILE), root.as_os_str().as_bytes())
+    }
+
+    /// From now on the session works in the project.
+    pub(super) fn leave_work_copy(&self, id: &str) {
+        _ = disk::remove_folder(&self.session_dir(id).join(WORK_COPY));
+    }
+
+    /// The name of the state directory, which no other project has.
+    pub(super) fn name(&self) -> &OsStr {
+        self.directory.file_name().unwrap_or_default()
     }
 
     /// The latest last.
@@ -224,13 +259,28 @@ impl Storage {
 
     /// Forks this session up to the end of a turn (`None`: all of it); returns the new id.
     pub fn fork(&self, id: &str, up_to: Option<u32>) -> Result<String, OpenError> {
+        let new = self.fork_conversation(id, up_to)?;
+        let to = self.session_dir(&new);
+        let copied = self.work_copy(id).map_or(Ok(()), |root| self.set_work_copy(&new, &root));
+        copied
+            .and_then(|()| {
+                copy_journal(&self.operations_dir(id), &self.operations_dir(&new), up_to)
+            })
+            .map_err(|error| OpenError::Usage(format!("{}: {error}", to.display())))?;
+        Ok(new)
+    }
+
+    /// Like [`Self::fork`], without the operations on files.
+    pub(super) fn fork_conversation(
+        &self,
+        id: &str,
+        up_to: Option<u32>,
+    ) -> Result<String, OpenError> {
         let new = uuid::Uuid::now_v7().to_string();
         let now = format!("{:.3}", jiff::Timestamp::now());
         let (from, to) = (self.session_dir(id), self.session_dir(&new));
         agent_record::fork_session(&from, &to, up_to, now)
             .map_err(|error| OpenError::Usage(error.to_string()))?;
-        copy_journal(&from, &to, up_to)
-            .map_err(|error| OpenError::Usage(format!("{}: {error}", to.display())))?;
         Ok(new)
     }
 

@@ -291,7 +291,7 @@ pub fn parse_permission_rules(text: &str) -> Result<Vec<Rule>, String> {
     }
 }
 
-fn build_policy(
+pub(super) fn build_policy(
     loaded: &LoadedConfig,
     writable: &WritableDirs,
     mode: PermissionMode,

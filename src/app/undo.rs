@@ -15,9 +15,9 @@ use agent_record::Log;
 /// A recorded session that is to be changed, locked while this exists.
 pub struct RecordedSession {
     id: String,
-    workspace: Workspace,
+    pub(super) workspace: Workspace,
     record: Vec<Event>,
-    events: EventStream,
+    pub(super) events: EventStream,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,8 @@ pub(super) fn undo_event(report: &UndoReport, target: UndoTarget) -> EventBody {
 }
 
 impl RecordedSession {
-    /// Locks a session. Changes only files in the root and these directories.
+    /// Locks a session. Changes only files in the root, or in the copy of it in which the session works, and in these
+    /// directories.
     pub fn open(
         (root, add_dirs, own): (&Path, &[PathBuf], &StateDirs),
         storage: &Storage,
@@ -66,6 +67,15 @@ impl RecordedSession {
     ) -> Result<Self, OpenError> {
         let (log, loaded) =
             Log::resume(&storage.log_path(id)).map_err(|error| storage.log_error(error))?;
+        let copy = storage.work_copy(id);
+        if let Some(gone) = copy.as_ref().filter(|copy| !copy.is_dir()) {
+            return Err(OpenError::NotUndone(format!(
+                "session {}: its copy of the project is gone, and its changes with it: {}",
+                storage.short_id(id),
+                gone.display()
+            )));
+        }
+        let root = copy.as_deref().unwrap_or(root);
         let (directories, _) = added_dirs::with_recorded_dirs(add_dirs, (storage, id), root, own);
         let workspace = open_workspace(root, &directories, own)?;
         let workspace = with_checkpoints(workspace, config, storage, id)?;
@@ -74,6 +84,10 @@ impl RecordedSession {
         let events = EventStream::new(id.to_owned(), seq, clock, masker, vec![Box::new(log)]);
         events.set_position(loaded.events.last().map(|it| it.header.place).unwrap_or_default());
         Ok(Self { id: storage.short_id(id), workspace, record: loaded.events, events })
+    }
+
+    pub(super) fn last_turn(&self) -> u32 {
+        self.record.last().map_or(0, |event| event.header.place.turn)
     }
 
     pub fn undo(&self, target: UndoTarget, options: UndoOptions) -> Result<UndoReport, OpenError> {

@@ -15,6 +15,7 @@ use std::path::Path;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::options::{self, RunArgs};
+use super::worktree;
 use crate::app::{OpenError, Options, Session, SessionChoice, UndoOptions};
 use crate::config::{LoadedConfig, UserDirs};
 use agent_host::workspace::UndoTarget;
@@ -90,13 +91,14 @@ async fn run_chat(
     if tui::is_interactive() {
         config.config.use_chat_defaults();
     }
-    let places = ChatFiles::new(&root, dirs.as_ref());
-    let settings =
-        Settings { offers_sessions: *offers_sessions, ..chat_settings(args, &config, &places)? };
-    let arrangement = if is_plain { DisplayMode::Plain } else { DisplayMode::Screen };
     let session = args.continued.session_choice(SessionChoice::New)?;
     let place = (root, storage);
     let mut options = args.to_session_options(place, dirs, config, session, PermissionMode::Ask)?;
+    let worktree = args.worktree.open(&mut options).await?;
+    let places = ChatFiles::new(&options.root, options.dirs.as_ref());
+    let settings = chat_settings(args, &options.config, &places)?;
+    let settings = Settings { offers_sessions: *offers_sessions, ..settings };
+    let arrangement = if is_plain { DisplayMode::Plain } else { DisplayMode::Screen };
     let mut chat = tui::start(settings, arrangement).map_err(|error| screen_error(&error))?;
     let mut is_first = true;
     // The session continues the conversation on the screen.
@@ -121,6 +123,7 @@ async fn run_chat(
             {
                 // The screen is restored first, so that later output stays visible.
                 _ = chat.end();
+                worktree::finish(worktree, &options, None);
                 return Err(error);
             }
             Err(error) => {
@@ -211,6 +214,7 @@ async fn run_chat(
         chat.handle.send(news);
     }
     let shown = chat.end();
+    worktree::finish(worktree, &options, last.as_deref());
     if let Some(id) = last.filter(|_| tui::is_interactive()) {
         let id = options.session_storage().short_id(&id);
         agent_ui::print_text(&format!(

@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use clap::Args;
 use toml::Value;
 
+use super::attempts::AttemptOptions;
+use super::worktree::WorktreeOptions;
 use super::{print_notices, usage_error};
 use crate::app::{OpenError, Options, SessionChoice, Storage, WritableDirs};
 use crate::compat::{self, CompatibleOptions, PermissionModeArg, RuleOptions};
@@ -194,6 +196,10 @@ pub(super) struct RunArgs {
     pub(super) timeout: Option<String>,
     #[command(flatten)]
     pub(super) continued: ContinueOptions,
+    #[command(flatten)]
+    pub(super) worktree: WorktreeOptions,
+    #[command(flatten)]
+    pub(super) attempts: AttemptOptions,
     /// The id of the new session, a UUID
     #[arg(long, value_name = "UUID", conflicts_with_all = ["continue_latest", "resume", "fork"])]
     pub(super) session_id: Option<String>,

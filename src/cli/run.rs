@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::options::{self, InputFormat, RunArgs};
 use super::session::format_session_list;
 use super::user_message::{MAX_TEXT, too_long_error};
-use super::{print_notices, sdk};
+use super::{attempts, print_notices, sdk, worktree};
 use crate::app::{
     self, OpenError, Options, Session, SessionChoice, StateDirs, Storage, WritableDirs,
 };
@@ -27,7 +27,7 @@ use agent_protocol::prompt::Prompts;
 use agent_protocol::settings::parse_duration;
 use agent_ui::{OutputFormat, StreamJsonOptions, Verbosity, tui};
 
-const DISTILLATION_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const DISTILLATION_TIMEOUT: Duration = Duration::from_secs(10);
 const BEFORE_PIPED: &str = "\n\n<stdin>\n";
 const AFTER_PIPED: &str = "\n</stdin>";
 /// The run begins without standard input after this time without a byte of it.
@@ -37,6 +37,9 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     if args.input_format == InputFormat::StreamJson {
         return sdk::run(args);
     }
+    let mut args = args.clone();
+    args.worktree.take_task(&mut args.task);
+    let args = &args;
     let begun = Instant::now();
     // A list of rules may have taken the task.
     let checked = session_choice(args).and_then(|_| args.tools.rules.unknown_tool_warnings());
@@ -72,6 +75,16 @@ pub(super) fn session_options(
     args: &RunArgs,
     default_mode: PermissionMode,
 ) -> Result<Options, OpenError> {
+    let options = session_options_of(args, default_mode)?;
+    print_notices(&options.config.warnings);
+    Ok(options)
+}
+
+/// Without printing the warnings.
+pub(super) fn session_options_of(
+    args: &RunArgs,
+    default_mode: PermissionMode,
+) -> Result<Options, OpenError> {
     let session = session_choice(args)?;
     args.compatible.check_supported()?;
     let StreamJsonOptions { partial_messages, hook_events } = args.further_lines();
@@ -93,7 +106,6 @@ pub(super) fn session_options(
             "{AGENT_DIR}/config.toml wants checks to be run, and {why}, or give --check yourself"
         )));
     }
-    print_notices(&config.warnings);
     let place = (root, storage);
     let mut options = args.to_session_options(place, dirs, config, session, default_mode)?;
     let schema = args.json_schema.as_deref().map(compat::read_json).transpose();
@@ -104,12 +116,34 @@ pub(super) fn session_options(
 
 async fn run_task(
     args: &RunArgs,
-    (mut task, begun): (TaskInput, Instant),
+    task: (TaskInput, Instant),
     control: &SessionControl,
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<u8, OpenError> {
     let mut options = session_options(args, PermissionMode::AutoEdit)?;
     args.compatible.warn_without_host()?;
+    if let Some(models) = &args.attempts.attempts {
+        let (root, prompts) = (&options.root, &options.config.prompts);
+        let expand = |given: &str| expand_own_command(given, root, options.dirs.as_ref(), prompts);
+        let task = task.0.to_user_input(expand)?;
+        return Box::pin(attempts::run_attempts(args, options, task, models, control)).await;
+    }
+    let worktree = args.worktree.open(&mut options).await?;
+    let mut id = None;
+    let work = Box::pin(run_session(args, options.clone(), task, (control, sinks), &mut id));
+    let done = work.await;
+    worktree::finish(worktree, &options, id.as_deref());
+    done
+}
+
+/// Sets `id` if the session is recorded.
+async fn run_session(
+    args: &RunArgs,
+    mut options: Options,
+    (mut task, begun): (TaskInput, Instant),
+    (control, sinks): (&SessionControl, Vec<Box<dyn Sink>>),
+    id: &mut Option<String>,
+) -> Result<u8, OpenError> {
     let (root, prompts) = (&options.root, &options.config.prompts);
     let rest = task.rest.take();
     let task = task
@@ -132,6 +166,7 @@ async fn run_task(
         None => None,
     };
     let mut session = Session::open(options, control.clone(), sinks).await?;
+    *id = session.log_path.is_some().then(|| session.id().to_owned());
     // A pipe or a terminal has no length.
     _ = output_file.as_ref().map(|file| file.set_len(0));
     print_notices(&session.notices);

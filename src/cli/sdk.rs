@@ -23,7 +23,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::options::RunArgs;
 use super::stdout::{self, Output};
-use super::{print_notices, report_error, run};
+use super::{print_notices, report_error, run, usage_error};
 use crate::app::{self, OpenError, Options, Session};
 use crate::compat;
 use agent_engine::mcp::ToolScope;
@@ -151,6 +151,10 @@ async fn open_session(
     (program, output): (&Program, &Output),
     control: &SessionControl,
 ) -> Result<DrivenSession, OpenError> {
+    if args.worktree.worktree.is_some() || args.attempts.attempts.is_some() {
+        let why = "--worktree and --attempts need a task; a program names the directory of its session with -C";
+        return Err(usage_error(why));
+    }
     let mut options = run::session_options(args, PermissionMode::Ask)?;
     apply_introduction(&mut options, introduction)?;
     let config = &options.config.config;

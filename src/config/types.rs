@@ -52,6 +52,8 @@ pub struct Config {
     pub checkpoints: Checkpoints,
     /// The commands that decide whether a task is done.
     pub checks: Checks,
+    /// Worktrees and other copies of the project in which sessions work.
+    pub worktree: Worktree,
     /// The model that verifies answers after the checks.
     pub verify: Verification,
     /// Limits of a task.
@@ -174,6 +176,18 @@ impl Default for Checks {
     fn default() -> Self {
         Self { commands: Vec::new(), timeout: "10m".into() }
     }
+}
+
+/// Worktrees and other copies of the project (`--worktree`, `--attempts`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Worktree {
+    /// Ignored files and directories that are copied as well, relative to the project.
+    #[schemars(example = [".env", "node_modules"])]
+    pub copy: Vec<String>,
+    /// A command that prepares each new copy, run in it like a check.
+    #[schemars(example = &"npm ci --offline")]
+    pub setup: Option<String>,
 }
 
 /// Verifies an accepted answer; off unless a model is named.
@@ -489,6 +503,7 @@ impl Default for Config {
             sandbox: Sandbox::default(),
             checkpoints: Checkpoints::default(),
             checks: Checks::default(),
+            worktree: Worktree::default(),
             verify: Verification::default(),
             limits: Limits::default(),
             agents: Agents::default(),

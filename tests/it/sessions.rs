@@ -1,6 +1,7 @@
 //! Recorded sessions: resumed, undone, kept, and played again.
 
 mod checkpoints;
+mod copies;
 pub(crate) mod replay;
 mod resume;
 mod retention;

@@ -5,6 +5,7 @@ mod charset;
 mod checkpoint;
 mod content;
 mod diff;
+mod directory_copy;
 mod failure;
 mod images;
 mod leftovers;
@@ -31,11 +32,12 @@ use std::sync::Arc;
 pub use charset::Charset;
 pub use checkpoint::{
     BlobReader, ChangedFiles, CheckpointLimits, CheckpointSettings, Checkpoints, FileHistory,
-    GitSkipReason, OpenOperation, OperationScope, OutsideChange, USER_PROGRAMS, UndoError,
-    UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo, copy_journal,
+    GitSkipReason, OpenOperation, OperationScope, OutsideChange, TakeOverError, USER_PROGRAMS,
+    UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo, copy_journal,
 };
 pub use content::FileContent;
 pub use diff::{Diff, DiffSize};
+pub use directory_copy::{copy_directory, copy_paths};
 pub use failure::io_failure;
 pub use images::{ImageData, ImageKind, ImageStore};
 pub use leftovers::FileStamp;

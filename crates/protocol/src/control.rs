@@ -424,6 +424,8 @@ pub enum Interrupt {
     /// SIGTERM.
     Terminate,
     Timeout,
+    /// The cost limit of several sessions was reached.
+    Budget,
 }
 
 impl Interrupt {
@@ -433,6 +435,7 @@ impl Interrupt {
             Self::User => Ending::Interrupted,
             Self::Terminate => Ending::Terminated,
             Self::Timeout => Ending::Timeout,
+            Self::Budget => Ending::MaxBudget,
         }
     }
 }

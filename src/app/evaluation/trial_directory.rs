@@ -3,9 +3,10 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use agent_host::workspace::copy_directory;
 use agent_protocol::disk;
 use agent_record::eval::suite::{Task, TaskProject};
 
@@ -59,62 +60,30 @@ impl Drop for TrialDirectory {
     }
 }
 
-enum DirectoryEntry {
-    Directory,
-    Link(PathBuf),
-    File { is_executable: bool },
-}
-
-/// In a fixed order, with paths relative to the directory. Sockets and devices are left out.
-fn list_entries(directory: &Path) -> io::Result<Vec<(PathBuf, DirectoryEntry)>> {
+/// A hash of everything in a directory but sockets and devices: paths, contents, and which files are executable.
+pub fn fingerprint(directory: &Path) -> io::Result<String> {
     let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
     while let Some(below) = left.pop() {
         for entry in fs::read_dir(directory.join(&below))? {
             let entry = entry?;
             let (path, metadata) = (below.join(entry.file_name()), entry.metadata()?);
-            if metadata.is_dir() {
+            let (kind, content) = if metadata.is_dir() {
                 left.push(path.clone());
-                found.push((path, DirectoryEntry::Directory));
+                (b'd', blake3::hash(b""))
             } else if metadata.is_symlink() {
-                found.push((path, DirectoryEntry::Link(fs::read_link(entry.path())?)));
+                (b'l', blake3::hash(fs::read_link(entry.path())?.as_os_str().as_bytes()))
             } else if metadata.is_file() {
                 let is_executable = metadata.permissions().mode() & 0o111 != 0;
-                found.push((path, DirectoryEntry::File { is_executable }));
-            }
+                (if is_executable { b'x' } else { b'f' }, blake3::hash(&fs::read(entry.path())?))
+            } else {
+                continue;
+            };
+            found.push((path, kind, content));
         }
     }
-    // A directory precedes its content.
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    Ok(found)
-}
-
-fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
-    for (path, entry) in list_entries(from)? {
-        let (source, copy) = (from.join(&path), to.join(&path));
-        let copied = match entry {
-            DirectoryEntry::Directory => fs::create_dir(&copy),
-            DirectoryEntry::Link(target) => symlink(target, &copy),
-            DirectoryEntry::File { .. } => fs::copy(&source, &copy).map(drop),
-        };
-        copied.map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", source.display()))
-        })?;
-    }
-    Ok(())
-}
-
-/// A hash of everything in a directory: paths, contents, and which files are executable.
-pub fn fingerprint(directory: &Path) -> io::Result<String> {
+    found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
     let mut hasher = blake3::Hasher::new();
-    for (path, entry) in list_entries(directory)? {
-        let (kind, content) = match entry {
-            DirectoryEntry::Directory => (b'd', blake3::hash(b"")),
-            DirectoryEntry::Link(target) => (b'l', blake3::hash(target.as_os_str().as_bytes())),
-            DirectoryEntry::File { is_executable } => {
-                let content = blake3::hash(&fs::read(directory.join(&path))?);
-                (if is_executable { b'x' } else { b'f' }, content)
-            }
-        };
+    for (path, kind, content) in found {
         let name = path.as_os_str().as_bytes();
         hasher.update(&[kind]);
         hasher.update(&(name.len() as u64).to_le_bytes());

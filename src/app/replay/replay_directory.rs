@@ -44,7 +44,7 @@ impl ReplayDirectory {
                  (checkpoints were disabled, the project is too large, or an older version recorded it)"
             )));
         }
-        let copy = history.create_scratch_copy(&self.root);
+        let copy = history.create_scratch_copy(&self.root, 0);
         let failed =
             copy.map_err(|error| OpenError::Usage(format!("the scratch copy: {error}")))?;
         missing.extend(failed.iter().map(|(path, _)| path.clone()));

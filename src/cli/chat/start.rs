@@ -8,6 +8,7 @@ use crate::cli::options::{
     self, ContinueOptions, LimitOptions, ModelOptions, RunArgs, ToolOptions,
 };
 use crate::cli::session::pick_session;
+use crate::cli::worktree::WorktreeOptions;
 use crate::compat::CompatibleOptions;
 use crate::config::{self, AGENT_DIR, LoadedConfig, UiEditing, UiScreen, UiTheme, UserDirs};
 use agent_protocol::control::{Interrupt, PermissionMode, SessionControl};
@@ -33,6 +34,8 @@ pub(in crate::cli) struct ChatArgs {
     limits: LimitOptions,
     #[command(flatten)]
     continued: ContinueOptions,
+    #[command(flatten)]
+    worktree: WorktreeOptions,
     /// Do not record this session
     #[arg(long, conflicts_with_all = ["continue_latest", "resume"])]
     ephemeral: bool,
@@ -57,6 +60,7 @@ impl ChatArgs {
             record_wire: args.record_wire,
             limits: args.limits,
             continued: args.continued,
+            worktree: args.worktree,
             ephemeral: args.ephemeral,
             no_memory: args.no_memory,
             append_system_prompt: args.append_system_prompt,
@@ -87,6 +91,7 @@ impl RunArgs {
 
     fn choose_session_blocking(&self, may_offer: bool) -> Result<(Self, bool), OpenError> {
         let mut args = self.clone();
+        args.worktree.take_task(&mut args.task);
         let mut offers = false;
         if self.resume_id() == Some("") {
             let root = options::project_root(self.tools.cwd.as_deref())?;

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use super::show::session_lines;
 use super::{ProjectArgs, SessionArgs, find_session, pick_session, session_storage};
 use crate::app::{
-    MAY_HAVE_FILE, OpenError, RecordedSession, RewindScope, StateDirs, Storage, StoredLog,
-    UndoOptions,
+    MAY_HAVE_FILE, OpenError, ProjectCopies, RecordedSession, RewindScope, StateDirs, Storage,
+    StoredLog, UndoOptions,
 };
 use crate::cli::options::{self, ToolOptions};
 use crate::cli::terminal_prompt::confirm;
@@ -67,6 +67,9 @@ pub(in crate::cli) struct ForkArgs {
     /// The last turn that is copied; default: all of them
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
+    /// The new session works in a copy of the project, with the files as they were after the turn
+    #[arg(long)]
+    worktree: bool,
 }
 
 #[derive(Debug, Args)]
@@ -106,7 +109,7 @@ fn session_to_undo(one: &SessionArgs, target: UndoTarget) -> Result<Option<Strin
     let storage = session_storage(&one.project_args, None)?;
     let mut ids = storage.session_ids();
     let latest = ids.last().cloned();
-    ids.retain(|id| can_undo(&storage.session_dir(id), target));
+    ids.retain(|id| can_undo(&storage.operations_dir(id), target));
     ids.reverse();
     if ids.iter().all(|id| latest.as_ref() == Some(id)) {
         return Ok(latest);
@@ -145,7 +148,21 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
 
 pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
     let (storage, id) = find_session(&args.one.project_args, args.one.id.as_deref())?;
-    let new = storage.fork(&id, args.turn)?;
+    let new = if args.worktree {
+        let root = options::project_root(args.one.project_args.cwd.as_deref())?;
+        let root = storage.project_dir().unwrap_or(root);
+        let dirs = UserDirs::find();
+        let loaded = options::load_config(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
+        let copies = ProjectCopies::of(&root, &loaded, dirs.as_ref())?;
+        let (new, copy, missing) = copies.fork_session(&storage, &id, args.turn)?;
+        for (path, why) in missing {
+            agent_ui::print_notice(&format!("{path} is not as it was then: {why}"));
+        }
+        agent_ui::print_notice(&format!("the session works in {}", copy.display()));
+        new
+    } else {
+        storage.fork(&id, args.turn)?
+    };
     // A script needs an id that stays unique.
     let shown = if agent_ui::is_terminal() { storage.short_id(&new) } else { new };
     Ok(format!("{shown}\n"))

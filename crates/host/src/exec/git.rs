@@ -1,9 +1,10 @@
-//! Reads objects and revisions of a git repository.
+//! Reads objects and revisions of a git repository, and makes further working trees and clones of it.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead as _, Read as _, Write as _};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Git variables that select another repository than the one around the directory.
@@ -81,6 +82,111 @@ impl Git {
         other: &str,
     ) -> io::Result<Option<String>> {
         self.first_line(directory, &["merge-base", one, other])
+    }
+
+    /// The top of the working tree around the directory; `None` outside of one.
+    pub fn work_tree(&self, directory: &Path) -> Option<PathBuf> {
+        let top = self.run(directory, &["rev-parse", "--show-toplevel"]).ok()?;
+        let top = PathBuf::from(OsStr::from_bytes(top.strip_suffix(b"\n")?));
+        (!top.as_os_str().is_empty()).then_some(top)
+    }
+
+    /// The tracked files of a working tree, and those that are neither tracked nor ignored, relative to it. A nested
+    /// repository is one path.
+    pub fn project_files(&self, work_tree: &Path) -> io::Result<Vec<PathBuf>> {
+        let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+        let listed = self.run(work_tree, &arguments)?;
+        let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let mut files: Vec<PathBuf> =
+            names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect();
+        // A conflict lists its file several times.
+        files.dedup();
+        Ok(files)
+    }
+
+    /// The location of a file of the repository, such as the index.
+    pub fn git_path(&self, work_tree: &Path, name: &str) -> io::Result<PathBuf> {
+        let path = self.run(work_tree, &["rev-parse", "--git-path", name])?;
+        Ok(work_tree.join(OsStr::from_bytes(path.trim_ascii_end())))
+    }
+
+    /// Clones a repository, without checking files out. The objects are read from the original, so that nothing that
+    /// is written in the clone can change them; refs are copied, and no remote leads back.
+    pub fn clone_shared(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (source, copy) = (from.to_string_lossy(), to.to_string_lossy());
+        let clone = ["clone", "--quiet", "--shared", "--no-checkout", "--template=", "--"];
+        self.run(from, &[&clone[..], &[&source, &copy]].concat())?;
+        self.run(to, &["remote", "remove", "origin"])?;
+        let fetch = ["fetch", "--quiet", "--no-tags", "--update-head-ok", "--no-auto-gc", "--"];
+        self.run(to, &[&fetch[..], &[&source, "+refs/*:refs/*"]].concat())?;
+        Ok(())
+    }
+
+    /// Checks `HEAD` out in a new working tree, on this branch, which is created if it does not exist. Without
+    /// `runs_filters`, the programs that the repository's configuration names are not run.
+    pub fn add_worktree(
+        &self,
+        work_tree: &Path,
+        to: &Path,
+        branch: &str,
+        runs_filters: bool,
+    ) -> io::Result<()> {
+        let copy = to.to_string_lossy();
+        let filters = self.disabled_filters(work_tree, runs_filters)?;
+        let mut arguments: Vec<&str> = filters.iter().map(String::as_str).collect();
+        arguments.extend(["worktree", "add", "--quiet"]);
+        match self.commit_id(work_tree, &format!("refs/heads/{branch}"))? {
+            Some(_) => arguments.extend(["--", &copy, branch]),
+            None => arguments.extend(["-b", branch, "--", &copy, "HEAD"]),
+        }
+        self.run(work_tree, &arguments).map(drop)
+    }
+
+    /// Removes a working tree, and its branch.
+    pub fn remove_worktree(&self, work_tree: &Path, path: &Path, branch: &str) -> io::Result<()> {
+        self.run(work_tree, &["worktree", "remove", "--force", "--", &path.to_string_lossy()])?;
+        self.run(work_tree, &["branch", "--quiet", "-D", "--", branch]).map(drop)
+    }
+
+    /// Whether a working tree has the files of its `HEAD`, and no others but ignored ones.
+    pub fn is_clean(&self, work_tree: &Path, runs_filters: bool) -> io::Result<bool> {
+        let filters = self.disabled_filters(work_tree, runs_filters)?;
+        let mut arguments: Vec<&str> = filters.iter().map(String::as_str).collect();
+        arguments.extend(["status", "--porcelain"]);
+        self.run(work_tree, &arguments).map(|changed| changed.is_empty())
+    }
+
+    /// Options that replace configured filters by none.
+    fn disabled_filters(&self, work_tree: &Path, runs_filters: bool) -> io::Result<Vec<String>> {
+        if runs_filters {
+            return Ok(Vec::new());
+        }
+        // It fails if there are none.
+        let names =
+            self.run(work_tree, &["config", "-z", "--name-only", "--get-regexp", "^filter."]);
+        let names = String::from_utf8(names.unwrap_or_default()).map_err(io::Error::other)?;
+        if names.contains('=') {
+            return Err(io::Error::other("the name of a filter of git contains `=`"));
+        }
+        let keys = names.split_terminator('\0').flat_map(|key| {
+            let off = if key.ends_with(".required") { "false" } else { "" };
+            ["-c".to_owned(), format!("{key}={off}")]
+        });
+        Ok(keys.collect())
+    }
+
+    /// Runs no hook. The output, or an error with git's message.
+    fn run(&self, directory: &Path, arguments: &[&str]) -> io::Result<Vec<u8>> {
+        let mut git = self.command(directory);
+        git.args(["-c", "core.hooksPath=/dev/null", "-c", "submodule.recurse=false"])
+            .args(arguments);
+        let output = git.stdin(Stdio::null()).stderr(Stdio::piped()).output()?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it failed");
+        Err(io::Error::other(format!("git: {message}")))
     }
 
     /// Whether the directory is in the working tree of a repository.

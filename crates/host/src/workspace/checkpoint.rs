@@ -14,6 +14,7 @@ mod pack;
 mod preview;
 mod restore;
 mod session_diff;
+mod take_over;
 #[cfg(test)]
 mod tests;
 mod undo_plan;
@@ -44,6 +45,8 @@ pub use file_history::{FileHistory, OutsideChange};
 pub use restore::{
     GitSkipReason, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo,
 };
+
+pub use take_over::TakeOverError;
 
 pub(super) use blake3::Hash;
 

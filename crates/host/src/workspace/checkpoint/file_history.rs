@@ -18,6 +18,7 @@ use super::restore::{Contents, content_of, parent_and_name, remove_path, set_mod
 use super::{
     CheckpointSettings, Checkpoints, Hash, MANIFEST_FILE, USER_PROGRAMS, disk, display_name,
 };
+use crate::workspace::directory_copy::copy_tree;
 
 /// Prefix of a file in the directory of a session, followed by a time-ordered UUID: the manifest from the
 /// beginning of the session, or of its continuation by another process.
@@ -99,9 +100,9 @@ impl FileHistory {
         !self.starts.is_empty()
     }
 
-    /// Creates the files of the first manifest in an empty directory, and the repository in its `.git`. Returns the paths
-    /// that differ from the recorded state, with reasons.
-    pub fn create_scratch_copy(&self, to: &Path) -> io::Result<Vec<(String, String)>> {
+    /// Creates the files as they were after this turn, 0: of the first manifest, in an empty directory, and the repository
+    /// in its `.git`. Returns the paths that differ from the recorded state, with reasons.
+    pub fn create_scratch_copy(&self, to: &Path, turn: u32) -> io::Result<Vec<(String, String)>> {
         let mut missing = Vec::new();
         let Some(start) = self.starts.first() else { return Ok(missing) };
         let mut states: BTreeMap<PathName, PathState> =
@@ -117,6 +118,21 @@ impl FileHistory {
             match before {
                 Some(state) => drop(states.insert(path.clone(), state.clone())),
                 None => drop(states.remove(path)),
+            }
+        }
+        let mut git: BTreeMap<PathName, PathState> =
+            start.git.iter().map(|entry| (entry.path.clone(), entry.state.clone())).collect();
+        let own: Vec<&Operation> = self.operations.iter().filter(|it| it.turn <= turn).collect();
+        let last = own.last().map_or(0, |operation| operation.id);
+        for id in std::iter::once(0).chain(own.iter().map(|it| it.id)) {
+            for operation in own.iter().filter(|it| it.id == id) {
+                operation.changes.iter().for_each(|change| apply_change(&mut states, change));
+                operation.git.iter().for_each(|change| apply_change(&mut git, change));
+            }
+            // What came after the last operation belongs to a later moment.
+            let outside = self.outside.iter().filter(|it| it.after == id && id < last);
+            for change in outside.flat_map(|it| &it.changes) {
+                apply_change(if change.is_git { &mut git } else { &mut states }, &change.change);
             }
         }
         let states: Vec<(&PathName, &PathState)> =
@@ -137,7 +153,7 @@ impl FileHistory {
             }
         }
         if !start.git.is_empty()
-            && let Err(error) = self.copy_repository(start, to)
+            && let Err(error) = self.copy_repository(&git, to)
         {
             missing.push((".git".to_owned(), error.to_string()));
         }
@@ -154,7 +170,7 @@ impl FileHistory {
         })
     }
 
-    fn copy_repository(&self, start: &Manifest, to: &Path) -> io::Result<()> {
+    fn copy_repository(&self, states: &BTreeMap<PathName, PathState>, to: &Path) -> io::Result<()> {
         let gone = || io::Error::other("the repository is gone");
         let git = self.checkpoints.scanner.git.as_ref().ok_or_else(gone)?;
         if git.top != self.checkpoints.scanner.root() {
@@ -163,17 +179,17 @@ impl FileHistory {
             ));
         }
         let own = to.join(".git");
-        copy_folder(&git.common, &own)?;
+        copy_tree(&git.common, &own, &|path| path.extension() == Some(OsStr::new("lock")))?;
         let replaced = ["refs", "packed-refs", "logs/refs/stash"];
         for name in replaced.iter().chain(OPERATION_FILES) {
             clear_path(&own.join(name))?;
         }
         disk::create_folder_all(&own.join("refs/heads"), 0o755)?;
         disk::create_folder_all(&own.join("refs/tags"), 0o755)?;
-        let contents = self.checkpoints.read_contents(start.git.iter().map(|entry| &entry.state));
-        for entry in &start.git {
-            let Some(path) = git.path_in_copy(entry.path.as_path(), &own) else { continue };
-            write_state(&path, &entry.state, &contents)?;
+        let contents = self.checkpoints.read_contents(states.values());
+        for (name, state) in states {
+            let Some(path) = git.path_in_copy(name.as_path(), &own) else { continue };
+            write_state(&path, state, &contents)?;
         }
         Ok(())
     }
@@ -360,6 +376,13 @@ impl FileHistory {
     }
 }
 
+fn apply_change(states: &mut BTreeMap<PathName, PathState>, change: &PathChange) {
+    match &change.after {
+        Some(state) => drop(states.insert(change.path.clone(), state.clone())),
+        None => drop(states.remove(&change.path)),
+    }
+}
+
 fn is_inside(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_)))
 }
@@ -415,22 +438,4 @@ fn set_time(path: &Path, state: &PathState, mtime_ns: Option<i64>) {
     {
         _ = file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_nanos(ns));
     }
-}
-
-/// Follows no links.
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (path, new) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            copy_folder(&path, &new)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(&path)?, &new)?;
-        } else if kind.is_file() && path.extension() != Some(OsStr::new("lock")) {
-            fs::copy(&path, &new)?;
-        }
-    }
-    Ok(())
 }

@@ -147,7 +147,7 @@ impl Workspace {
 
         let overlap = checkpoints.overlap.begin();
         let mut report = UndoReport { turns, files: Vec::new(), git_skipped: None };
-        let (mut of_files, mut done) = self.execute_plan(checkpoints, &files, force);
+        let (mut of_files, mut done) = self.execute_plan(checkpoints, &files, force, checkpoints);
         for change in &mut of_files {
             let step = files.steps.get(&change.path);
             change.is_ignored = step.is_some_and(|step| step.minor == Some(MinorReason::Ignored));
@@ -168,7 +168,7 @@ impl Workspace {
             (true, false) => None,
         };
         let git_plan = if report.git_skipped.is_none() { of_git } else { UndoPlan::default() };
-        let (of_git, mut done) = self.execute_plan(checkpoints, &git_plan, force);
+        let (of_git, mut done) = self.execute_plan(checkpoints, &git_plan, force, checkpoints);
         if !git && done.iter().any(|(_, how)| matches!(how, UndoOutcome::Refused(_))) {
             // The index was not requested, and has changed since.
             report.git_skipped = Some(GitSkipReason::NotRequested);
@@ -198,12 +198,13 @@ impl Workspace {
         Ok(report)
     }
 
-    /// Returns the actual changes, and the result for each path.
-    fn execute_plan(
+    /// The contents come from `source`. Returns the actual changes, and the result for each path.
+    pub(super) fn execute_plan(
         &self,
         checkpoints: &Checkpoints,
         plan: &UndoPlan,
         force: bool,
+        source: &Checkpoints,
     ) -> (Vec<PathChange>, Vec<(String, UndoOutcome)>) {
         let root = checkpoints.scanner.root();
         let current = |(name, step): (&PathName, &UndoStep)| checkpoints.entry_of_step(name, step);
@@ -225,7 +226,7 @@ impl Workspace {
             }
         }
         let contents =
-            checkpoints.read_contents(todo.iter().filter_map(|(_, step)| step.target.as_ref()));
+            source.read_contents(todo.iter().filter_map(|(_, step)| step.target.as_ref()));
         // Temporary permissions, for changes of the entries of read-only directories.
         for (name, _) in &todo {
             if let Some(PathState::Directory { mode }) = before[*name].as_ref().map(|it| &it.state)

@@ -1,0 +1,258 @@
+//! Copies of a project in which sessions work, below the cache directory: git worktrees, and independent copies.
+
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::checkpoints::checkpoint_settings;
+use super::{HostPrograms, OpenError, Storage, find_failing_check};
+use crate::config::{AGENT_DIR, LoadedConfig, UserDirs};
+use agent_host::exec::git::Git;
+use agent_host::workspace::{FileHistory, copy_directory, copy_paths};
+use agent_protocol::disk;
+
+const MAX_NAME: usize = 60;
+
+/// What is needed to copy a project.
+#[derive(Clone)]
+pub struct ProjectCopies {
+    project: PathBuf,
+    /// Of the working tree around the project; `None` outside of a repository.
+    top: Option<PathBuf>,
+    /// The directory of all copies of the project.
+    place: PathBuf,
+    git: Git,
+    loaded: Arc<LoadedConfig>,
+    dirs: UserDirs,
+}
+
+/// A copy of a project.
+#[derive(Debug)]
+pub struct WorkCopy {
+    /// The project in the copy: the repository may begin above.
+    pub root: PathBuf,
+    directory: PathBuf,
+    /// The branch of a worktree, and its commit at the beginning; `None` in an independent copy.
+    branch: Option<(String, String)>,
+    is_new: bool,
+}
+
+impl ProjectCopies {
+    /// Fails if there is no place for copies outside the project.
+    pub fn of(
+        project: &Path,
+        loaded: &LoadedConfig,
+        dirs: Option<&UserDirs>,
+    ) -> Result<Self, OpenError> {
+        let no_cache = || usage("copies of a project need a cache directory: set XDG_CACHE_HOME");
+        let dirs = dirs.cloned().ok_or_else(no_cache)?;
+        let git = HostPrograms::from_config(&loaded.config, project, &[]).git();
+        let top = git.work_tree(project).filter(|top| project.starts_with(top));
+        let place = disk::canonical_prefix(&dirs.cache).join("worktrees");
+        let place = place.join(Storage::find(project, Some(&dirs)).name());
+        if place.starts_with(top.as_deref().unwrap_or(project)) {
+            return Err(usage(format!(
+                "the project contains {}, the place of its copies; set XDG_CACHE_HOME to a directory outside",
+                dirs.cache.display()
+            )));
+        }
+        let (project, loaded) = (project.to_owned(), Arc::new(loaded.clone()));
+        Ok(Self { project, top, place, git, loaded, dirs })
+    }
+
+    /// A worktree on the branch `agent/NAME`, a new or an existing one; where git has no commit to begin with, an
+    /// independent copy. `with_changes`: with the files as they are, not as committed.
+    pub async fn open_worktree(
+        &self,
+        name: Option<&str>,
+        with_changes: bool,
+    ) -> Result<WorkCopy, OpenError> {
+        let name = name.map_or_else(|| Ok(new_name("work")), check_name)?;
+        let head = self.top.as_ref().and_then(|top| self.git.commit_id(top, "HEAD").ok()?);
+        let (Some(top), Some(head)) = (&self.top, head) else {
+            agent_ui::print_notice(
+                "there is no commit of git to begin with: the session works in an independent copy",
+            );
+            return self.prepare(self.copy_files(&name)).await;
+        };
+        let branch = format!("agent/{name}");
+        let mut copy = self.copy_named(&name);
+        copy.is_new = !copy.directory.exists();
+        copy.branch = Some((branch.clone(), head));
+        if !copy.is_new {
+            let is_worktree = self.git.work_tree(&copy.directory).as_ref() == Some(&copy.directory);
+            if with_changes || !is_worktree {
+                let shown = copy.directory.display();
+                return Err(usage(format!("{shown} exists already; choose another name")));
+            }
+            return Ok(copy);
+        }
+        let made = self.make_place().and_then(|()| {
+            self.git.add_worktree(top, &copy.directory, &branch, self.loaded.is_trusted)?;
+            if with_changes { self.copy_changes(top, &copy.directory) } else { Ok(()) }
+        });
+        self.prepare((copy, made)).await
+    }
+
+    /// A copy that shares nothing with the project that can be changed, with the files as they are but for ignored
+    /// ones; outside of a repository everything is copied. It has to be prepared.
+    pub fn copy_files(&self, name: &str) -> (WorkCopy, io::Result<()>) {
+        let copy = self.copy_named(name);
+        let to = &copy.directory;
+        let made = self.make_place().and_then(|()| {
+            let Some(top) = &self.top else { return copy_directory(&self.project, to) };
+            self.git.clone_shared(top, to)?;
+            let index = self.git.git_path(top, "index")?;
+            copy_paths(index.parent().unwrap_or(top), &to.join(".git"), &["index".into()])?;
+            copy_paths(top, to, &self.git.project_files(top)?)
+        });
+        (copy, made)
+    }
+
+    /// Copies what `[worktree]` names, and runs its command. A copy that cannot be completed is removed.
+    pub async fn prepare(
+        &self,
+        (copy, made): (WorkCopy, io::Result<()>),
+    ) -> Result<WorkCopy, OpenError> {
+        let config = &self.loaded.config.worktree;
+        let named = config.copy.iter().map(PathBuf::from).chain([PathBuf::from(AGENT_DIR)]);
+        let is_inside =
+            |path: &PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
+        // What git knows is there.
+        let is_missing = |path: &PathBuf| copy.root.join(path).symlink_metadata().is_err();
+        let named: Vec<PathBuf> =
+            named.filter(|path| is_inside(path) && is_missing(path)).collect();
+        let made = made.and_then(|()| copy_paths(&self.project, &copy.root, &named));
+        let why = match (made, &config.setup) {
+            (Err(error), _) => format!("the copy of the project: {error}"),
+            (Ok(()), None) => return Ok(copy),
+            (Ok(()), Some(setup)) => {
+                let (of, cancel) = ((&*self.loaded, Some(&self.dirs)), CancellationToken::new());
+                let commands = std::slice::from_ref(setup);
+                match find_failing_check(of, &copy.root, commands, &cancel).await {
+                    Ok(None) => return Ok(copy),
+                    Ok(Some(why)) => format!("worktree.setup: {why}"),
+                    Err(error) => error.to_string(),
+                }
+            }
+        };
+        self.remove(&copy);
+        Err(usage(why))
+    }
+
+    /// A new session with the conversation of another one up to this turn (`None`: all of it), in a copy with the files
+    /// as they were then. Returns its id, the copy, and the paths that could not be restored, with reasons.
+    pub fn fork_session(
+        &self,
+        storage: &Storage,
+        id: &str,
+        turn: Option<u32>,
+    ) -> Result<(String, PathBuf, Vec<(String, String)>), OpenError> {
+        let root = storage.work_copy(id).unwrap_or_else(|| self.project.clone());
+        let roots = std::slice::from_ref(&root);
+        let settings = checkpoint_settings(&self.loaded.config, roots, storage, id)?;
+        let history = FileHistory::read(&root, settings);
+        if !history.has_first_manifest() {
+            return Err(usage(format!(
+                "session {id}: the files of its beginning were not recorded (checkpoints were disabled, or the project is too large)"
+            )));
+        }
+        // Fails if there is no such turn.
+        let new = storage.fork_conversation(id, turn)?;
+        let copy = self.place.join(new_name("fork"));
+        let made = self
+            .make_place()
+            .and_then(|()| disk::create_folder(&copy, 0o700))
+            .and_then(|()| history.create_scratch_copy(&copy, turn.unwrap_or(u32::MAX)))
+            .and_then(|missing| storage.set_work_copy(&new, &copy).map(|()| missing));
+        match made {
+            Ok(missing) => Ok((new, copy, missing)),
+            Err(error) => {
+                _ = disk::remove_folder(&copy);
+                _ = storage.delete(&new);
+                Err(usage(format!("the copy of the project: {error}")))
+            }
+        }
+    }
+
+    fn copy_named(&self, name: &str) -> WorkCopy {
+        let directory = self.place.join(name);
+        let below = self.top.as_ref().and_then(|top| self.project.strip_prefix(top).ok());
+        let below = below.into_iter().flat_map(Path::components);
+        let root = directory.components().chain(below).collect();
+        WorkCopy { root, directory, branch: None, is_new: true }
+    }
+
+    fn make_place(&self) -> io::Result<()> {
+        disk::create_folder_all(&self.place, 0o700).map(drop)
+    }
+
+    /// The files as they are, and the removal of those that are gone.
+    fn copy_changes(&self, top: &Path, to: &Path) -> io::Result<()> {
+        let files = self.git.project_files(top)?;
+        for path in &files {
+            let (now, copy) = (top.join(path).symlink_metadata(), to.join(path));
+            // A link is not written through.
+            if (now.is_err() || copy.is_symlink()) && copy.symlink_metadata().is_ok() {
+                std::fs::remove_file(copy)?;
+            }
+        }
+        copy_paths(top, to, &files)
+    }
+
+    /// Removes a copy, whatever is in it.
+    pub fn remove(&self, copy: &WorkCopy) {
+        if let (Some((branch, _)), Some(top)) = (&copy.branch, &self.top) {
+            _ = self.git.remove_worktree(top, &copy.directory, branch);
+        }
+        // What cannot be removed stays in the cache.
+        _ = disk::remove_folder(&copy.directory);
+    }
+
+    /// Removes a new copy that is as it was at the beginning; says what happened. Of an independent copy
+    /// `has_changes` says whether it is.
+    pub fn finish(&self, copy: &WorkCopy, has_changes: bool) -> String {
+        let shown = copy.root.display();
+        let (is_changed, name) = match &copy.branch {
+            Some((branch, commit)) => {
+                let is_clean = self.git.is_clean(&copy.directory, self.loaded.is_trusted);
+                let now = self.git.commit_id(&copy.directory, "HEAD").ok().flatten();
+                let is_changed = !is_clean.unwrap_or(false) || now.as_ref() != Some(commit);
+                (is_changed, format!("worktree {shown}, branch {branch}"))
+            }
+            None => (has_changes, format!("copy {shown}")),
+        };
+        if is_changed || !copy.is_new {
+            return name;
+        }
+        self.remove(copy);
+        format!("{name}: removed, because nothing was changed in it")
+    }
+}
+
+fn usage(why: impl Into<String>) -> OpenError {
+    OpenError::Usage(why.into())
+}
+
+/// A name that no other copy has.
+pub fn new_name(prefix: &str) -> String {
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    format!("{prefix}-{}", &id[id.len() - 6..])
+}
+
+/// The name is one of a directory and of a branch.
+fn check_name(name: &str) -> Result<String, OpenError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_usable = name.len() <= MAX_NAME
+        && name.chars().all(is_plain)
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !name.contains("..")
+        && ![".lock", "."].iter().any(|end| name.ends_with(end));
+    is_usable.then(|| name.to_owned()).ok_or_else(|| {
+        usage(format!(
+            "--worktree {name:?}: a name has at most {MAX_NAME} letters, digits, `-`, `_` and `.`, and begins with a letter or digit"
+        ))
+    })
+}

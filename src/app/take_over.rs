@@ -1,0 +1,105 @@
+//! Brings the changes of a session that worked in a copy of the project into the project.
+
+use std::path::{Path, PathBuf};
+
+use super::checkpoints::checkpoint_settings;
+use super::toolbox::{build_policy, open_workspace};
+use super::{OpenError, Options, RecordedSession, StateDirs, Storage, WritableDirs};
+use agent_engine::tools::WorkspaceFacts;
+use agent_host::workspace::{
+    CheckpointSettings, TakeOverError, UndoOptions, UndoOutcome, UndoTarget,
+};
+use agent_protocol::control::Ruling;
+use agent_protocol::event::EventBody;
+use agent_protocol::tool::Effect;
+
+/// Changes that are in the project, as the last turn of the session, until they are kept or taken back.
+pub struct TakeOver {
+    session: RecordedSession,
+    storage: Storage,
+    id: String,
+    files: Vec<String>,
+}
+
+impl TakeOver {
+    /// `options`: of a session in the project. From now on an undo of the session concerns the project, also if this
+    /// process is killed.
+    pub fn begin(options: &Options, id: &str, copy: &Path) -> Result<Self, OpenError> {
+        let (config, storage) = (&options.config.config, options.session_storage());
+        let own = StateDirs::new(options.dirs.as_ref());
+        let copy = open_workspace(copy, &[], &own)?;
+        let settings = checkpoint_settings(config, &copy.roots(), &storage, id)?;
+        let writable = WritableDirs::from_config(config, &options.root, &[]);
+        let mode = options.config.mode_or(options.default_mode);
+        let policy = build_policy(&options.config, &writable, mode, true)?;
+        let failed = |why: String| OpenError::NotUndone(format!("session {id}: {why}"));
+        let taken = storage.begin_taking(id).map_err(|error| failed(error.to_string()))?;
+        let settings = CheckpointSettings {
+            store: taken.join("checkpoints"),
+            session: taken.clone(),
+            ..settings
+        };
+        let copy = copy.with_checkpoints(settings);
+        let opened = RecordedSession::open((&options.root, &[], &own), &storage, id, config);
+        let session = opened.inspect_err(|_| storage.end_taking(id, false))?;
+        let refusal = |path: &Path| {
+            let path = path.to_string_lossy().into_owned();
+            let facts = WorkspaceFacts(&session.workspace);
+            match policy.rule_on("Write", &Effect::Write { path }, &facts) {
+                Ruling::Allow(_) => None,
+                Ruling::Ask(why) | Ruling::Refuse(_, why) => Some(why.text),
+            }
+        };
+        match session.workspace.take_over(&copy, session.last_turn(), &refusal) {
+            Ok(files) => Ok(Self { session, storage, id: id.to_owned(), files }),
+            Err(error) => {
+                storage.end_taking(id, false);
+                let what = match &error {
+                    TakeOverError::Refused(_) => "CONFLICT: ",
+                    TakeOverError::Failed(_) => "",
+                };
+                Err(failed(format!("{what}{error}")))
+            }
+        }
+    }
+
+    /// The session works in the project from now on. Returns the number of files.
+    pub fn keep(self) -> usize {
+        let text = "<system-reminder>\nThe files of your copy were taken over into the project. Work there.\n\
+                    </system-reminder>";
+        let body = EventBody::Feedback { text: text.to_owned(), files: Vec::new() };
+        self.session.events.emit(body);
+        self.storage.end_taking(&self.id, true);
+        self.files.len()
+    }
+
+    /// The session works in its copy again.
+    pub fn revert(self) -> Result<(), OpenError> {
+        let options = UndoOptions { confirmed: true, ..UndoOptions::default() };
+        let undone = self.session.undo(UndoTarget::Turn(self.session.last_turn()), options)?;
+        self.storage.end_taking(&self.id, false);
+        let left = undone.files.iter().find(|(_, how)| matches!(how, UndoOutcome::Refused(_)));
+        left.map_or(Ok(()), |(path, how)| Err(OpenError::NotUndone(format!("{path}: {how}"))))
+    }
+}
+
+impl Storage {
+    /// Sets the operations in the copy aside, where no undo finds them.
+    fn begin_taking(&self, id: &str) -> std::io::Result<PathBuf> {
+        let taken = self.session_dir(id).join(TAKEN);
+        std::fs::rename(self.operations_dir(id), &taken)?;
+        Ok(taken)
+    }
+
+    fn end_taking(&self, id: &str, is_taken: bool) {
+        let taken = self.session_dir(id).join(TAKEN);
+        if is_taken {
+            _ = agent_protocol::disk::remove_folder(&taken);
+        } else {
+            _ = std::fs::rename(taken, self.session_dir(id).join(super::storage::WORK_COPY));
+        }
+    }
+}
+
+/// A folder of a session whose changes are being taken over.
+const TAKEN: &str = "taken";

@@ -1,0 +1,359 @@
+//! `agent run --attempts`: several attempts at one task at once, of which the cheapest that passes is taken over.
+//!
+//! An attempt is a session of this process, not a process of its own: so one budget and one limit of sessions at work
+//! hold for all, no option has to be passed on as text, and when this process dies, all attempts and their commands
+//! do. What isolates them is that each has its own copy of the project, its own record, and a sandbox that lets its
+//! commands write into that copy only.
+
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::Args;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::options::RunArgs;
+use super::{run, usage_error};
+use crate::app::{
+    OpenError, Options, ProjectCopies, Session, TakeOver, WorkCopy, find_failing_check, new_name,
+};
+use agent_protocol::control::{Ending, Interrupt, SessionControl};
+use agent_protocol::directives::UserInput;
+use agent_protocol::event::{EventBody, Sink, StampedEvent, TurnFinished};
+use agent_protocol::{pluralize, shorten};
+use agent_ui::Verbosity;
+
+const MAX_ATTEMPTS: usize = 50;
+const MAX_LINE: usize = 160;
+
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct AttemptOptions {
+    /// Work in this number of independent copies at once, or in one per model; the cheapest result that passes --check
+    /// is taken over into the project
+    #[arg(
+        long, value_name = "N|MODEL,…",
+        conflicts_with_all = ["continue_latest", "resume", "worktree", "ephemeral", "session_id", "output_file", "json_schema"]
+    )]
+    pub(super) attempts: Option<AttemptModels>,
+    /// With --attempts: end when one passes, or when all are done
+    #[arg(long, value_name = "WHEN", requires = "attempts")]
+    attempts_until: Option<AttemptsUntil>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum AttemptsUntil {
+    First,
+    All,
+}
+
+/// The models of the attempts; `None`: the session's.
+#[derive(Clone, Debug)]
+pub(super) struct AttemptModels(Vec<Option<String>>);
+
+impl FromStr for AttemptModels {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let models: Vec<Option<String>> = match text.trim().parse::<usize>() {
+            Ok(n) => vec![None; n.min(MAX_ATTEMPTS + 1)],
+            Err(_) => text.split(',').map(|model| Some(model.trim().to_owned())).collect(),
+        };
+        if models.iter().flatten().any(String::is_empty) {
+            return Err("write a number, or names of models with commas between them".to_owned());
+        }
+        if !(1..=MAX_ATTEMPTS).contains(&models.len()) {
+            return Err(format!("from 1 to {MAX_ATTEMPTS} attempts are possible"));
+        }
+        Ok(Self(models))
+    }
+}
+
+/// Adds the cost of all attempts, and interrupts them at the limit.
+#[derive(Clone)]
+struct SharedBudget {
+    spent_usd: Arc<Mutex<f64>>,
+    limit_usd: Option<f64>,
+    attempts: Arc<Vec<SessionControl>>,
+}
+
+impl Sink for SharedBudget {
+    fn receive(&mut self, stamped: &StampedEvent) {
+        let EventBody::ModelResponded(answer) = &stamped.event.body else { return };
+        let mut spent = self.spent_usd.lock();
+        *spent += answer.cost_usd.unwrap_or_default();
+        if self.limit_usd.is_some_and(|limit| *spent >= limit) {
+            self.attempts.iter().for_each(|attempt| attempt.interrupt(Interrupt::Budget));
+        }
+    }
+
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.receive(stamped);
+    }
+}
+
+/// What became of an attempt.
+struct Attempt {
+    copy: WorkCopy,
+    session: String,
+    finished: TurnFinished,
+    log: PathBuf,
+    /// Changed lines.
+    n_lines: usize,
+}
+
+impl Attempt {
+    fn passes(&self) -> bool {
+        self.finished.ending == Ending::Completed && self.finished.verified == Some(true)
+    }
+
+    fn compare_with(&self, other: &Self) -> Ordering {
+        let cost = |it: &Self| it.finished.cost_usd.unwrap_or(f64::MAX);
+        cost(self).total_cmp(&cost(other)).then(self.n_lines.cmp(&other.n_lines))
+    }
+}
+
+struct Attempts {
+    options: Options,
+    /// Those of each attempt, in the project.
+    of_attempts: Vec<Options>,
+    task: UserInput,
+    ends_with_first: bool,
+    copies: ProjectCopies,
+    /// Names of copies begin with this.
+    prefix: String,
+}
+
+pub(super) async fn run_attempts(
+    args: &RunArgs,
+    options: Options,
+    task: UserInput,
+    models: &AttemptModels,
+    control: &SessionControl,
+) -> Result<u8, OpenError> {
+    let config = &options.config.config;
+    if config.checks.commands.is_empty() && config.verify.model.is_none() {
+        return Err(usage_error(
+            "--attempts needs --check COMMAND, or a verifier (verify.model): something has to tell a good result",
+        ));
+    }
+    if !config.checkpoints.enabled {
+        return Err(usage_error("--attempts needs checkpoints: checkpoints.enabled is false"));
+    }
+    let options_with = |model: &Option<String>| match model {
+        None => Ok(options.clone()),
+        Some(model) => {
+            let mut args = args.clone();
+            args.model.model = Some(model.clone());
+            run::session_options_of(&args, options.default_mode)
+        }
+    };
+    let attempts = Attempts {
+        copies: ProjectCopies::of(&options.root, &options.config, options.dirs.as_ref())?,
+        of_attempts: models.0.iter().map(options_with).collect::<Result<_, _>>()?,
+        task,
+        ends_with_first: args.attempts.attempts_until != Some(AttemptsUntil::All),
+        prefix: new_name("attempt"),
+        options,
+    };
+    attempts.check_unchanged_copy(&control.cancellation_token()).await?;
+    let done = Box::pin(attempts.run_all(control)).await;
+    if let Some(interrupt) = control.interrupt_cause() {
+        return Err(OpenError::Interrupted(interrupt));
+    }
+    let best = done.iter().filter(|it| it.passes()).min_by(|one, other| one.compare_with(other));
+    let taken = match best {
+        Some(best) if best.n_lines == 0 && best.finished.files_changed.is_empty() => {
+            Err("all attempts pass with 0 changed files: the check tests nothing".to_owned())
+        }
+        Some(best) => Box::pin(attempts.take_over(best)).await.map(|n_files| (best, n_files)),
+        None => Err("no attempt passes".to_owned()),
+    };
+    let (best, n_files) = taken.map_err(|why| {
+        OpenError::NotUndone(format!(
+            "{why}; the project is unchanged, and `agent run --resume ID` continues an attempt in its copy"
+        ))
+    })?;
+    done.iter().for_each(|attempt| attempts.copies.remove(&attempt.copy));
+    let n_files = pluralize(n_files as u64, "file");
+    let short = attempts.options.session_storage().short_id(&best.session);
+    agent_ui::print_notice(&format!(
+        "{n_files} of session {short} taken over; `agent session undo {short}` takes this back"
+    ));
+    print_result(best, args);
+    Ok(0)
+}
+
+impl Attempts {
+    /// A check that passes without any work cannot tell a good result.
+    async fn check_unchanged_copy(&self, cancel: &CancellationToken) -> Result<(), OpenError> {
+        if self.options.config.config.checks.commands.is_empty() {
+            return Ok(());
+        }
+        let files = self.copies.copy_files(&format!("{}-unchanged", self.prefix));
+        let copy = self.copies.prepare(files).await?;
+        let failure = self.find_failure(&copy.root, cancel).await;
+        self.copies.remove(&copy);
+        failure?.map(drop).ok_or_else(|| {
+            usage_error(
+                "the check passes already in an unchanged copy of the project: it cannot tell a good result, so no \
+                 attempt was started",
+            )
+        })
+    }
+
+    async fn find_failure(
+        &self,
+        directory: &Path,
+        cancel: &CancellationToken,
+    ) -> Result<Option<String>, OpenError> {
+        let Options { config, dirs, .. } = &self.options;
+        let commands = &config.config.checks.commands;
+        find_failing_check((config, dirs.as_ref()), directory, commands, cancel).await
+    }
+
+    /// The attempts that worked.
+    async fn run_all(&self, control: &SessionControl) -> Vec<Attempt> {
+        let config = &self.options.config.config;
+        let controls: Vec<SessionControl> =
+            self.of_attempts.iter().map(|_| SessionControl::default()).collect();
+        let budget = SharedBudget {
+            spent_usd: Arc::default(),
+            limit_usd: config.limits.max_budget_usd,
+            attempts: Arc::new(controls.clone()),
+        };
+        let permits = Semaphore::new(config.agents.max_concurrent.clamp(1, MAX_ATTEMPTS));
+        let mut running: FuturesUnordered<_> = (0..controls.len())
+            .map(|at| Box::pin(self.run_one(at, &controls[at], budget.clone(), &permits)))
+            .collect();
+        let cancel = control.cancellation_token();
+        let (mut done, mut is_stopped) = (Vec::new(), false);
+        loop {
+            let stops = tokio::select! {
+                biased;
+                () = cancel.cancelled(), if !is_stopped => true,
+                attempt = running.next() => {
+                    let Some((at, attempt)) = attempt else { return done };
+                    let model = &self.of_attempts[at].config.config.model;
+                    let how = match &attempt {
+                        Ok(attempt) => self.describe(attempt),
+                        Err(why) => why.clone(),
+                    };
+                    agent_ui::print_notice(&format!("attempt {} ({model}): {how}", at + 1));
+                    done.extend(attempt);
+                    self.ends_with_first && done.iter().any(Attempt::passes)
+                }
+            };
+            if stops && !std::mem::replace(&mut is_stopped, true) {
+                controls.iter().for_each(|one| one.interrupt(Interrupt::Terminate));
+            }
+        }
+    }
+
+    async fn run_one(
+        &self,
+        at: usize,
+        control: &SessionControl,
+        budget: SharedBudget,
+        permits: &Semaphore,
+    ) -> (usize, Result<Attempt, String>) {
+        let _permit = permits.acquire().await;
+        if let Some(interrupt) = control.interrupt_cause() {
+            return (at, Err(format!("not begun: {}", interrupt.ending().as_str())));
+        }
+        (at, self.work(at, control, budget).await.map_err(|error| error.to_string()))
+    }
+
+    async fn work(
+        &self,
+        at: usize,
+        control: &SessionControl,
+        budget: SharedBudget,
+    ) -> Result<Attempt, OpenError> {
+        let (copies, name) = (self.copies.clone(), format!("{}-{}", self.prefix, at + 1));
+        // Others work meanwhile.
+        let copying = tokio::task::spawn_blocking(move || copies.copy_files(&name));
+        let files = copying.await.map_err(|error| usage_error(error.to_string()))?;
+        let copy = self.copies.prepare(files).await?;
+        let mut options = self.of_attempts[at].clone();
+        options.enter_copy(&copy);
+        let sinks: Vec<Box<dyn Sink>> = vec![Box::new(budget)];
+        let opened = Box::pin(Session::open(options, control.clone(), sinks)).await;
+        let mut session = opened.inspect_err(|_| self.copies.remove(&copy))?;
+        let Some(log) = session.log_path.clone() else {
+            return Err(usage_error("--attempts needs sessions that are recorded"));
+        };
+        let finished = Box::pin(session.run(self.task.clone())).await;
+        // One attempt teaches what all could.
+        if finished.ending == Ending::Completed && self.ends_with_first {
+            session.finish_distillation(run::DISTILLATION_TIMEOUT).await;
+        }
+        let (id, workspace) = (session.id().to_owned(), session.workspace().clone());
+        session.close().await;
+        let diff = workspace.session_diff().unwrap_or_default();
+        let is_change = |line: &&str| {
+            line.starts_with(['+', '-']) && !line.starts_with("+++ ") && !line.starts_with("--- ")
+        };
+        let n_lines = diff.lines().filter(is_change).count();
+        Ok(Attempt { copy, session: id, finished, log, n_lines })
+    }
+
+    /// Brings the changes into the project, where the checks have to pass too. Returns the number of files.
+    async fn take_over(&self, best: &Attempt) -> Result<usize, String> {
+        let copy = best.copy.root.display();
+        let taken = TakeOver::begin(&self.options, &best.session, &best.copy.root)
+            .map_err(|error| format!("{error}; the result is in {copy}"))?;
+        let failure = self.find_failure(&self.options.root, &CancellationToken::new()).await;
+        let why = match failure {
+            Ok(None) => return Ok(taken.keep()),
+            Ok(Some(why)) => why,
+            Err(error) => error.to_string(),
+        };
+        let why = format!("in the project the check does not pass: {why}; the result is in {copy}");
+        match taken.revert() {
+            Ok(()) => Err(why),
+            Err(error) => Err(format!("{why}, and was not taken back completely: {error}")),
+        }
+    }
+
+    fn describe(&self, attempt: &Attempt) -> String {
+        let Attempt { finished, session, n_lines, .. } = attempt;
+        let how = match finished.ending {
+            _ if attempt.passes() => "passes",
+            Ending::Terminated => "stopped",
+            ending => ending.as_str(),
+        };
+        let cost = finished.spending().formatted_cost();
+        let cost = cost.map_or_else(String::new, |cost| format!(", {cost}"));
+        let why = finished.errors.last().filter(|_| how != "stopped");
+        let why = why.and_then(|why| why.trim().lines().next_back());
+        let why = why.map_or_else(String::new, |why| format!(": {}", shorten(why, MAX_LINE)));
+        format!(
+            "{how}, {}, {} tokens{cost}, {}, session {}{why}",
+            pluralize(finished.calls, "call"),
+            finished.usage.total(),
+            pluralize(*n_lines as u64, "changed line"),
+            self.options.session_storage().short_id(session),
+        )
+    }
+}
+
+/// The output of the session that was taken over, as if it were the only one.
+fn print_result(best: &Attempt, args: &RunArgs) {
+    let loaded = agent_record::load_session(&best.log);
+    let mut sink =
+        agent_ui::sink_for_format(args.output_format, Verbosity::Quiet, args.further_lines());
+    for event in loaded.map(|loaded| loaded.events).unwrap_or_default() {
+        let line = serde_json::to_string(&event).unwrap_or_default();
+        let stamped = StampedEvent { event, line };
+        if stamped.event.header.is_main() {
+            sink.receive(&stamped);
+        } else {
+            sink.receive_from_subagent(&stamped);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Sessions in copies of the project: `--worktree`, `--attempts`, `agent session fork --worktree`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::support::server::{Server, sse_calls, sse_text};
+use crate::support::{Test, has};
+
+/// A repository with one commit of the files of the test.
+fn committed(test: Test) -> Test {
+    git(&test, "init -q -b main");
+    git(&test, "add .");
+    git(&test, "-c user.name=t -c user.email=t@t commit -qm first");
+    test
+}
+
+fn git(test: &Test, line: &str) -> String {
+    let output = std::process::Command::new("git")
+        .args(line.split(' '))
+        .current_dir(test.root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The copies of the project that exist.
+fn copies(test: &Test) -> Vec<PathBuf> {
+    let places = std::fs::read_dir(test.home().join(".cache/agent/worktrees"));
+    let copies = places.into_iter().flatten().flatten().map(|place| place.path());
+    let copies = copies.flat_map(|place| std::fs::read_dir(place).unwrap());
+    let mut copies: Vec<PathBuf> = copies.map(|copy| copy.unwrap().path()).collect();
+    copies.sort();
+    copies
+}
+
+fn read(folder: &Path, path: &str) -> String {
+    std::fs::read_to_string(folder.join(path)).unwrap_or_default()
+}
+
+fn write_call(path: &str, content: &str) -> String {
+    format!("call: Write {}\n---\ntext: done\n", json!({"path": path, "content": content}))
+}
+
+#[test]
+fn worktree_session_leaves_the_project_alone_and_belongs_to_it() {
+    if !has("git", "worktree_session_leaves_the_project_alone_and_belongs_to_it") {
+        return;
+    }
+    let test = committed(Test::new().file("a.txt", "one\n").file(".gitignore", ".env\n"))
+        .file("a.txt", "changed\n")
+        .file(".env", "KEY=1\n")
+        .user_config("[worktree]\ncopy = [\".env\"]\nsetup = \"echo made >setup.txt\"\n")
+        .script(&write_call("new.txt", "new\n"));
+    test.run(&["--worktree", "fix", "task"]).expect_code(0).expect_stderr("branch agent/fix");
+    let [copy] = &copies(&test)[..] else { panic!("{:?}", copies(&test)) };
+    assert!(copy.ends_with("fix"));
+    assert_eq!(read(copy, "a.txt"), "one\n", "as committed");
+    assert_eq!(read(copy, ".env"), "KEY=1\n");
+    assert_eq!((read(copy, "new.txt"), read(copy, "setup.txt")), ("new\n".into(), "made\n".into()));
+    assert!(!test.root().join("new.txt").exists());
+    assert!(git(&test, "branch").contains("agent/fix"));
+    // It is continued in its copy, and undone there.
+    let list = test.agent(&["session", "list"]).expect_code(0);
+    assert!(list.stdout.contains("task"), "{list:?}");
+    let test = test.script(&write_call("again.txt", "again\n"));
+    test.run(&["-c", "more"]).expect_code(0).expect_stderr("the session works in");
+    assert_eq!(read(copy, "again.txt"), "again\n");
+    test.agent(&["session", "undo", "--turn", "1"]).expect_code(0);
+    assert!(!copy.join("new.txt").exists() && copy.join("again.txt").exists());
+    // Without its copy it continues in the project.
+    git(&test, &format!("worktree remove --force {}", copy.display()));
+    test.agent(&["session", "undo"]).expect_code(1).expect_stderr("is gone");
+    test.run(&["-c", "more"]).expect_code(0).expect_stderr("the session works in");
+    assert!(test.root().join("again.txt").exists());
+}
+
+#[test]
+fn worktree_without_changes_is_removed_and_uncommitted_changes_are_copied_on_request() {
+    if !has("git", "worktree_without_changes_is_removed") {
+        return;
+    }
+    let test = committed(Test::new().file("a.txt", "one\n").file("gone.txt", "x\n"))
+        .file("a.txt", "changed\n")
+        .file("untracked/b.txt", "b\n")
+        .script("text: nothing to do");
+    std::fs::remove_file(test.root().join("gone.txt")).unwrap();
+    test.run(&["--worktree", "a task of words"]).expect_code(0).expect_stderr("removed, because");
+    assert_eq!(copies(&test), [PathBuf::new(); 0]);
+    assert!(!git(&test, "branch").contains("agent/"));
+    test.run(&["--worktree=w", "--with-changes", "task"]).expect_code(0);
+    let [copy] = &copies(&test)[..] else { panic!("{:?}", copies(&test)) };
+    assert_eq!(read(copy, "a.txt"), "changed\n");
+    assert_eq!(read(copy, "untracked/b.txt"), "b\n");
+    assert!(!copy.join("gone.txt").exists());
+    for name in ["../x", "-x", "a/b", "a..b", &"n".repeat(61)] {
+        let done = test.run(&[&format!("--worktree={name}"), "task"]);
+        done.expect_code(2).expect_stderr("a name has at most");
+    }
+}
+
+#[test]
+fn worktree_outside_of_git_or_without_a_commit_is_an_independent_copy() {
+    let plain = Test::new().file("a.txt", "one\n").script(&write_call("new.txt", "new\n"));
+    plain.run(&["--worktree", "w", "task"]).expect_code(0).expect_stderr("independent copy");
+    let [copy] = &copies(&plain)[..] else { panic!("{:?}", copies(&plain)) };
+    assert_eq!((read(copy, "a.txt"), read(copy, "new.txt")), ("one\n".into(), "new\n".into()));
+    assert!(!plain.root().join("new.txt").exists());
+    if !has("git", "worktree_outside_of_git_or_without_a_commit_is_an_independent_copy") {
+        return;
+    }
+    let empty = Test::new().file("a.txt", "one\n").script(&write_call("new.txt", "new\n"));
+    git(&empty, "init -q");
+    empty.run(&["--worktree", "w", "task"]).expect_code(0).expect_stderr("independent copy");
+    let [copy] = &copies(&empty)[..] else { panic!("{:?}", copies(&empty)) };
+    assert_eq!((read(copy, "a.txt"), read(copy, "new.txt")), ("one\n".into(), "new\n".into()));
+}
+
+/// A project whose check wants `fixed.txt`; `../bad` and `../good` are scripts.
+fn attempted(good: &str) -> Test {
+    let test = committed(Test::new().file("a.txt", "one\n").file(".gitignore", "ignored.txt\n"))
+        .file("a.txt", "uncommitted\n")
+        .file("ignored.txt", "here\n");
+    let beside = test.root().parent().unwrap().to_owned();
+    std::fs::write(beside.join("bad"), write_call("other.txt", "x\n")).unwrap();
+    std::fs::write(beside.join("good"), good).unwrap();
+    test
+}
+
+const CHECK: &str = "grep -q uncommitted a.txt && grep -q fixed fixed.txt";
+const MODELS: &str = "script:../bad,script:../good";
+
+#[test]
+fn attempt_that_passes_is_taken_over_as_one_change_that_can_be_undone() {
+    if !has("git", "attempt_that_passes_is_taken_over_as_one_change_that_can_be_undone") {
+        return;
+    }
+    let test = attempted(&write_call("fixed.txt", "fixed\n"));
+    let args =
+        ["run", "--attempts", MODELS, "--check", CHECK, "--set", "recovery.max_answer_retries=0"];
+    let done = test.agent(&[&args[..], &["--output-format", "json", "task"]].concat());
+    let done = done
+        .expect_code(0)
+        .expect_stderr("attempt 1 (script:../bad)")
+        .expect_stderr("1 file of session");
+    let result: serde_json::Value = serde_json::from_str(done.stdout.trim()).unwrap();
+    assert_eq!(result["result"], "done");
+    assert_eq!(test.read("fixed.txt"), "fixed\n");
+    assert!(!test.root().join("other.txt").exists());
+    assert_eq!(copies(&test), [PathBuf::new(); 0]);
+    assert_eq!(git(&test, "for-each-ref --format=%(refname)"), "refs/heads/main\n");
+    // The session that was taken over is the latest, and works in the project now.
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert!(!test.root().join("fixed.txt").exists());
+    assert_eq!(test.read("a.txt"), "uncommitted\n");
+    test.agent(&["session", "undo", "--redo"]).expect_code(0);
+    assert_eq!(test.read("fixed.txt"), "fixed\n");
+    assert_eq!(std::fs::read_dir(test.sessions()).unwrap().count(), 2);
+}
+
+#[test]
+fn attempts_that_do_not_pass_leave_the_project_unchanged_and_can_be_resumed() {
+    if !has("git", "attempts_that_do_not_pass_leave_the_project_unchanged_and_can_be_resumed") {
+        return;
+    }
+    let test = attempted(&write_call("wrong.txt", "x\n"));
+    let args = ["run", "--attempts", MODELS, "--attempts-until", "all", "--check", CHECK, "task"];
+    test.agent(&args)
+        .expect_code(1)
+        .expect_stderr("no attempt passes")
+        .expect_stderr("2 attempts:");
+    assert_eq!(git(&test, "status --porcelain"), " M a.txt\n");
+    assert_eq!(copies(&test).len(), 2);
+    let test = test.script(&write_call("more.txt", "more\n"));
+    test.run(&["-c", "more"]).expect_code(0);
+    assert_eq!(copies(&test).iter().filter(|copy| copy.join("more.txt").exists()).count(), 1);
+    // What cannot be meant begins nothing.
+    for (args, why) in [
+        (&["--attempts", "2"][..], "--attempts needs --check"),
+        (&["--attempts", "2", "--check", "true"], "it cannot tell a good result"),
+        (&["--attempts", "51", "--check", "false"], "from 1 to 50"),
+        (&["--attempts", "a,,b", "--check", "false"], "write a number"),
+    ] {
+        let before = std::fs::read_dir(test.sessions()).unwrap().count();
+        test.run(&[args, &["task"]].concat()).expect_code(2).expect_stderr(why);
+        assert_eq!(std::fs::read_dir(test.sessions()).unwrap().count(), before);
+    }
+    assert_eq!(copies(&test).len(), 2, "the unchanged copy is removed");
+}
+
+#[test]
+fn result_is_not_taken_over_where_the_project_changed_a_rule_forbids_it_or_the_check_fails_there() {
+    if !has("git", "result_is_not_taken_over_where_the_project_changed") {
+        return;
+    }
+    // The user changes the file while the attempt works.
+    let test = committed(Test::new().file("a.txt", "one\n"));
+    let changed = test.root().join("a.txt");
+    let server = Server::with(move |request, _| {
+        if request.body.contains("tool_call_id") {
+            std::fs::write(&changed, "mine\n").unwrap();
+            return sse_text("done");
+        }
+        sse_calls(&[("Bash", json!({"command": "echo fixed >a.txt", "description": "fix"}))])
+    });
+    let url = server.url();
+    let args = ["run", "--base-url", &url, "--model", "openai/m", "--attempts", "1", "task"];
+    let done =
+        test.agent(&[&args[..], &["--check", "grep -q fixed a.txt", "--allow", "Bash"]].concat());
+    done.expect_code(1).expect_stderr("CONFLICT: a.txt: it changed in the project meanwhile");
+    assert_eq!(test.read("a.txt"), "mine\n");
+    assert_eq!(read(&copies(&test)[0], "a.txt"), "fixed\n");
+
+    let line = json!({"command": "mkdir -p m; echo fixed >fixed.txt; cp fixed.txt m/x", "description": "fix"});
+    let test = attempted(&format!("call: Bash {line}\n---\ntext: done\n"));
+    let args = ["run", "--model", "script:../good", "--attempts", "1", "--allow", "Bash", "task"];
+    let denied = [&args[..], &["--check", CHECK, "--deny", "Edit(m/*)"]].concat();
+    test.agent(&denied).expect_code(1).expect_stderr("CONFLICT: m/x: a rule forbids this");
+    assert!(!test.root().join("fixed.txt").exists());
+
+    // An ignored file is not in the copy.
+    let check = format!("{CHECK} && [[ ! -e ignored.txt ]]");
+    let failing = [&args[..], &["--check", &check]].concat();
+    test.agent(&failing).expect_code(1).expect_stderr("in the project the check does not pass");
+    assert!(!test.root().join("fixed.txt").exists() && !test.root().join("m").exists());
+    assert_eq!(test.read("ignored.txt"), "here\n");
+}
+
+#[test]
+fn fork_with_a_worktree_has_the_files_and_the_conversation_of_the_turn() {
+    let test = Test::new().file("a.txt", "one\n").script(&write_call("first.txt", "1\n"));
+    test.run(&["task one"]).expect_code(0);
+    let test = test.script(&write_call("second.txt", "2\n"));
+    test.run(&["-c", "task two"]).expect_code(0);
+    let done = test.agent(&["session", "fork", "--turn", "1", "--worktree"]).expect_code(0);
+    let [copy] = &copies(&test)[..] else { panic!("{:?}", copies(&test)) };
+    assert_eq!((read(copy, "a.txt"), read(copy, "first.txt")), ("one\n".into(), "1\n".into()));
+    assert!(!copy.join("second.txt").exists());
+    let test = test.script(&write_call("third.txt", "3\n"));
+    test.run(&["--resume", done.stdout.trim(), "task three"]).expect_code(0);
+    assert_eq!(read(copy, "third.txt"), "3\n");
+    assert!(!test.root().join("third.txt").exists() && test.root().join("second.txt").exists());
+    test.agent(&["session", "undo", done.stdout.trim()]).expect_code(0);
+    assert!(!copy.join("third.txt").exists() && copy.join("first.txt").exists());
+}
