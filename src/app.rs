@@ -25,6 +25,7 @@ mod replay;
 mod resume;
 mod resumed_model;
 mod retention;
+mod running;
 mod sandbox_facts;
 mod session_operations;
 mod storage;
@@ -61,6 +62,7 @@ pub use models::{
 use open::SessionParts;
 pub use place::git_branch;
 pub use replay::{ReplayOptions, ReplayReport, replay};
+pub use running::{BackgroundRecord, SessionState, SessionStatus, VERSION};
 pub use sandbox_facts::{StateDirs, WritableDirs};
 pub use session_operations::MAY_HAVE_FILE;
 pub use storage::{ShortIds, Storage, StoredLog};

@@ -2,6 +2,8 @@
 
 mod acp;
 mod attempts;
+mod attach;
+mod background;
 mod chat;
 mod config;
 mod demo;
@@ -71,6 +73,19 @@ enum Command {
     Chat(Box<chat::ChatArgs>),
     /// Run one task, then exit
     Run(Box<RunArgs>),
+    /// List the sessions that run now, of all projects
+    Ps(background::PsArgs),
+    /// Show what a session does, or did
+    Logs(background::LogsArgs),
+    /// Chat with a session that runs in the background
+    Attach(attach::AttachArgs),
+    /// End a session that runs
+    Stop {
+        /// The session, or the beginning or end of its id
+        id: String,
+    },
+    /// Wait until sessions have ended; the exit code is that of the first that failed
+    Wait(background::WaitArgs),
     /// Run the real loop on a small broken project; needs no key
     Demo(demo::DemoArgs),
     /// Call the tools without a model, with the same checks
@@ -133,8 +148,16 @@ fn dispatch() -> u8 {
         }
     };
     match cli.command {
-        Some(Command::Chat(args)) => chat::run(&args.to_run_args(), args.plain),
+        Some(Command::Chat(args)) => {
+            let own = matches.subcommand_matches("chat").unwrap_or(&matches);
+            chat::run(&args.to_run_args().with_given(own), args.plain)
+        }
         Some(Command::Run(args)) => run::run(&args),
+        Some(Command::Ps(args)) => background::list(&args),
+        Some(Command::Logs(args)) => background::show_log(&args),
+        Some(Command::Attach(args)) => attach::run(&args),
+        Some(Command::Stop { id }) => background::stop(&id),
+        Some(Command::Wait(args)) => background::wait(&args),
         Some(Command::Demo(args)) => demo::run(&args),
         Some(Command::Tool(command)) => tool::run(command),
         Some(Command::Session(command)) => session::run(&command),
@@ -162,7 +185,7 @@ fn dispatch() -> u8 {
             run::run(&cli.run)
         }
         None => match unknown_command_error(&cli.run).or_else(|| run_only_option_error(&matches)) {
-            None => chat::run(&cli.run, cli.plain),
+            None => chat::run(&cli.run.with_given(&matches), cli.plain),
             Some(reason) => report_error(&reason),
         },
     }
@@ -312,9 +335,17 @@ fn block_on_result(
 }
 
 fn block_on(work: impl Future<Output = u8>, control: &SessionControl) -> u8 {
+    block_on_with(work, control, false)
+}
+
+fn block_on_with(
+    work: impl Future<Output = u8>,
+    control: &SessionControl,
+    survives_hangup: bool,
+) -> u8 {
     match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
-            let code = runtime.block_on(signals::run_with_signals(work, control));
+            let code = runtime.block_on(signals::run_with_signals(work, control, survives_hangup));
             // A blocking thread that ignores its cancellation must not delay the exit.
             runtime.shutdown_background();
             code

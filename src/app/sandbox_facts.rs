@@ -77,8 +77,8 @@ pub struct StateDirs {
     homes: Vec<PathBuf>,
     /// `dirs`, and the default ones, which a session with other variables uses.
     all_dirs: Vec<UserDirs>,
-    /// The place of the state if there is no home.
-    temporary: Option<PathBuf>,
+    /// The place of the state if there is no home, and that of sockets.
+    further: Vec<PathBuf>,
 }
 
 impl StateDirs {
@@ -87,8 +87,9 @@ impl StateDirs {
         let by_default = homes.iter().map(|home| UserDirs::below_home(home));
         let others = by_default.filter(|other| dirs != Some(other));
         let all_dirs = dirs.cloned().into_iter().chain(others).collect();
-        let temporary = Some(super::storage::temporary_place());
-        Self { dirs: dirs.cloned(), homes, all_dirs, temporary }
+        let temporary = super::storage::temporary_place();
+        let further = super::running::runtime_sockets().into_iter().chain([temporary]).collect();
+        Self { dirs: dirs.cloned(), homes, all_dirs, further }
     }
 
     pub fn find() -> Self {
@@ -125,7 +126,7 @@ impl StateDirs {
 
     fn state_folders(&self) -> impl Iterator<Item = &PathBuf> {
         let own = self.all_dirs.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]);
-        own.chain(&self.temporary)
+        own.chain(&self.further)
     }
 
     fn secret_stores(&self) -> impl Iterator<Item = PathBuf> {

@@ -393,7 +393,7 @@ fn is_part_of_id(text: &str) -> bool {
 }
 
 /// The best first.
-fn candidate_places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
+pub(super) fn candidate_places(dirs: Option<&UserDirs>) -> Vec<PathBuf> {
     let named = dirs.cloned().into_iter().chain(UserDirs::default_dirs());
     let mut places: Vec<PathBuf> = Vec::new();
     for place in named.map(|dirs| dirs.state).chain([temporary_place()]) {
@@ -417,7 +417,7 @@ pub(super) fn temporary_place() -> PathBuf {
 }
 
 /// Belongs to this user, and no other user can write it.
-fn is_private(directory: &Path) -> bool {
+pub(super) fn is_private(directory: &Path) -> bool {
     std::fs::symlink_metadata(directory).is_ok_and(|data| {
         data.is_dir()
             && data.uid() == rustix::process::geteuid().as_raw()

@@ -26,32 +26,38 @@ use agent_ui::tui::{
     self, Chat, ChatHandle, ChatRequest, ChatUpdate, CommandAction, CommandTiming, DisplayMode,
     PagePlace, Settings, WorkOutcome,
 };
-use chat_files::ChatFiles;
+pub(super) use chat_files::ChatFiles;
 use jobs::{FinishedUserCommand, Jobs};
-use next_step::{ContinuationSink, NextStep, ended_commands_news, next_step, rewind_session};
+use next_step::{
+    ContinuationSink, NextStep, ended_commands_news, next_step, reopenable_id, rewind_session,
+};
 use rules::StoredRules;
 use session_work::{SessionWork, run_session_work, work_for_command};
-pub(super) use start::ChatArgs;
-use start::{chat_settings, welcome_text};
+use start::welcome_text;
+pub(super) use start::{ChatArgs, chat_settings};
+
+/// The user's message if they name none: the turn goes on in the background.
+const CONTINUE: &str = "continue";
+const NOTHING_RUNS: &str =
+    "nothing runs: `/detach TASK` works on a task in the background, `/quit` ends the chat";
+const NOT_BEGUN: &str = "this session has no message yet: `agent run --background` begins one";
 
 pub(super) fn run(args: &RunArgs, is_plain: bool) -> u8 {
-    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    let is_plain = is_plain || tui::is_interactive() && is_dumb;
-    if !is_plain && !tui::is_interactive() {
-        return super::report_error(
-            "the chat needs a terminal: `agent run \"task\"` works on one task without, `agent --plain` \
-             chats by plain lines, `agent --help` shows the rest",
-        );
-    }
+    let display_mode = match display_mode(is_plain) {
+        Ok(display_mode) => display_mode,
+        Err(why) => return super::report_error(&why),
+    };
     let control = SessionControl::default();
     if !args.tools.is_unattended_with(&args.compatible) {
         control.enable_user_questions();
     }
     let work = async {
-        let mut ended = Box::pin(run_chat(args, is_plain, !is_plain, &control)).await;
+        let mut ended =
+            Box::pin(run_chat(args, display_mode, display_mode == DisplayMode::Screen, &control))
+                .await;
         if matches!(ended, Err(OpenError::NoModel(_))) && args.resume_id() == Some("") {
             // The chosen session may have a model.
-            ended = Box::pin(run_chat(args, is_plain, false, &control)).await;
+            ended = Box::pin(run_chat(args, display_mode, false, &control)).await;
         }
         if matches!(ended, Err(OpenError::NoModel(_))) {
             agent_ui::print_text(&welcome_text());
@@ -62,6 +68,24 @@ pub(super) fn run(args: &RunArgs, is_plain: bool) -> u8 {
     super::block_on_result(work, &control)
 }
 
+/// The error says that there is no terminal.
+pub(super) fn display_mode(is_plain: bool) -> Result<DisplayMode, String> {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    match (is_plain || tui::is_interactive() && is_dumb, tui::is_interactive()) {
+        (true, _) => Ok(DisplayMode::Plain),
+        (false, true) => Ok(DisplayMode::Screen),
+        (false, false) => Err(
+            "the chat needs a terminal: `agent run \"task\"` works on one task without, `agent --plain` \
+             chats by plain lines, `agent --help` shows the rest"
+                .to_owned(),
+        ),
+    }
+}
+
+pub(super) fn start_screen(settings: Settings, mode: DisplayMode) -> Result<Chat, OpenError> {
+    tui::start(settings, mode).map_err(|error| OpenError::Usage(format!("the screen: {error}")))
+}
+
 /// For a session that takes no messages: on the screen of a terminal, else as lines.
 pub(super) fn start_display(root: &Path, config: &LoadedConfig) -> Result<Chat, OpenError> {
     let places = ChatFiles::new(root, None);
@@ -69,16 +93,12 @@ pub(super) fn start_display(root: &Path, config: &LoadedConfig) -> Result<Chat, 
     let has_screen =
         tui::is_interactive() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
     let arrangement = if has_screen { DisplayMode::Screen } else { DisplayMode::PlainOutput };
-    tui::start(settings, arrangement).map_err(|error| screen_error(&error))
-}
-
-fn screen_error(error: &std::io::Error) -> OpenError {
-    OpenError::Usage(format!("the screen: {error}"))
+    start_screen(settings, arrangement)
 }
 
 async fn run_chat(
     args: &RunArgs,
-    is_plain: bool,
+    display_mode: DisplayMode,
     may_offer: bool,
     control: &SessionControl,
 ) -> Result<u8, OpenError> {
@@ -98,8 +118,7 @@ async fn run_chat(
     let places = ChatFiles::new(&options.root, options.dirs.as_ref());
     let settings = chat_settings(args, &options.config, &places)?;
     let settings = Settings { offers_sessions: *offers_sessions, ..settings };
-    let arrangement = if is_plain { DisplayMode::Plain } else { DisplayMode::Screen };
-    let mut chat = tui::start(settings, arrangement).map_err(|error| screen_error(&error))?;
+    let mut chat = start_screen(settings, display_mode)?;
     let mut is_first = true;
     // The session continues the conversation on the screen.
     let mut continues = false;
@@ -107,6 +126,7 @@ async fn run_chat(
     // mode.
     let mut begins_with: Vec<ChatUpdate> = Vec::new();
     let mut mode = None;
+    let mut detached = None;
     let last = loop {
         let sink: Box<dyn Sink> = if continues {
             Box::new(ContinuationSink(chat.handle.clone()))
@@ -187,6 +207,11 @@ async fn run_chat(
         options.keeps_model = !matches!(next, NextStep::Open(_));
         match next {
             NextStep::Quit => break id,
+            NextStep::Detach(message) => {
+                let model = options.config.config.model.as_str();
+                detached = id.as_ref().map(|id| args.continuation(id, model, message));
+                break id;
+            }
             NextStep::Continue(which) => {
                 options.session = which;
                 continues = true;
@@ -215,6 +240,9 @@ async fn run_chat(
     }
     let shown = chat.end();
     worktree::finish(worktree, &options, last.as_deref());
+    if let Some(arguments) = detached {
+        return Ok(super::background::launch(&arguments, true));
+    }
     if let Some(id) = last.filter(|_| tui::is_interactive()) {
         let id = options.session_storage().short_id(&id);
         agent_ui::print_text(&format!(
@@ -234,7 +262,7 @@ fn watch_commands(session: &Session, handle: &ChatHandle) {
     });
 }
 
-fn exit_code(control: &SessionControl, shown: std::io::Result<()>) -> u8 {
+pub(super) fn exit_code(control: &SessionControl, shown: std::io::Result<()>) -> u8 {
     let ended = control.interrupt_cause().filter(|by| *by == Interrupt::Terminate);
     match (ended, shown) {
         (Some(by), _) => by.ending().exit_code(),
@@ -279,6 +307,7 @@ async fn run_session_loop(
     // Commands that the user ran while the model worked, to be shared with the next message.
     let mut ran: Vec<FinishedUserCommand> = Vec::new();
     let mut quits = false;
+    let mut detaches: Option<String> = None;
     let mut work: Option<SessionWork> = None;
     loop {
         for done in ran.drain(..) {
@@ -306,6 +335,15 @@ async fn run_session_loop(
                         session.apply_requested_mode();
                     }
                     ChatRequest::Connect => jobs.spawn(session.connect()),
+                    ChatRequest::RunCommand(CommandAction::Detach, message) => {
+                        let reason = match reopenable_id(session) {
+                            Ok(_) if message.is_empty() => NOTHING_RUNS.to_owned(),
+                            Ok(_) if !session.has_begun() => NOT_BEGUN.to_owned(),
+                            Ok(_) => return NextStep::Detach(message),
+                            Err(reason) => reason,
+                        };
+                        handle.send(ChatUpdate::Note(false, reason));
+                    }
                     ChatRequest::RunCommand(action, arguments) => match action.timing(&arguments) {
                         CommandTiming::Immediate => jobs.run_chat_command(action, &arguments),
                         CommandTiming::Idle => {
@@ -333,6 +371,7 @@ async fn run_session_loop(
             continue;
         };
         control.begin_turn();
+        let may_detach = reopenable_id(session);
         let is_done = {
             let working = run_session_work(session, options, &handle, next_work);
             tokio::pin!(working);
@@ -354,6 +393,13 @@ async fn run_session_loop(
                             control.interrupt(Interrupt::User);
                             quits = true;
                         }
+                        ChatRequest::RunCommand(CommandAction::Detach, message) => match &may_detach {
+                            Ok(_) => {
+                                detaches = Some(message);
+                                control.interrupt(Interrupt::User);
+                            }
+                            Err(reason) => handle.send(ChatUpdate::Note(false, reason.clone())),
+                        },
                         request => jobs.start(request),
                     },
                     done = jobs.next_finished() => ran.extend(done),
@@ -367,6 +413,13 @@ async fn run_session_loop(
         let undelivered = control.drain_user_messages();
         let interrupted = control.interrupt_cause();
         quits |= interrupted == Some(Interrupt::Terminate);
+        if let Some(message) = detaches.take().filter(|_| !quits) {
+            let message = Some(message).filter(|message| !message.is_empty());
+            let first = message.unwrap_or_else(|| CONTINUE.to_owned());
+            let later = undelivered.into_iter().map(|message| message.text);
+            let messages: Vec<String> = std::iter::once(first).chain(later).collect();
+            return NextStep::Detach(messages.join("\n\n"));
+        }
         // An interrupt of this turn does not affect later ones.
         control.begin_turn();
         if interrupted.is_none() && !undelivered.is_empty() {
@@ -433,7 +486,7 @@ fn run_idle_command(
     failure.map(|text| ChatUpdate::Note(false, text.to_owned()))
 }
 
-async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Signal>) {
+pub(super) async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Signal>) {
     let came = match signal {
         Some(signal) => signal.recv().await,
         None => None,

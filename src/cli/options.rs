@@ -1,11 +1,13 @@
 //! Options of several commands, and the configuration that results from them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
+use clap::parser::ValueSource;
 use toml::Value;
 
 use super::attempts::AttemptOptions;
@@ -118,7 +120,7 @@ pub(super) struct LimitOptions {
 pub(super) struct ContinueOptions {
     /// Continue the latest session of this project
     #[arg(short = 'c', long = "continue", conflicts_with = "resume")]
-    continue_latest: bool,
+    pub(super) continue_latest: bool,
     /// Continue the session with this id, or beginning or end of an id; without one, choose it from a list
     #[arg(
         short = 'r', long, value_name = "ID", num_args = 0..=1, default_missing_value = "",
@@ -221,13 +223,60 @@ pub(super) struct RunArgs {
     /// Print more to standard error
     #[arg(short, long)]
     pub(super) verbose: bool,
+    /// Work without a terminal; print the session's id, and return (`agent ps`, `agent attach`)
+    #[arg(long, conflicts_with_all = [
+        "ephemeral", "output_format", "input_format", "output_file", "permission_prompt_tool",
+        "replay_user_messages", "include_partial_messages", "quiet", "verbose", "worktree", "attempts",
+    ])]
+    pub(super) background: bool,
+    /// The process that `--background` starts
+    #[arg(long, hide = true)]
+    pub(super) in_background: bool,
     #[command(flatten)]
     pub(super) compatible: CompatibleOptions,
     #[command(flatten)]
     pub(super) tools: ToolOptions,
+    /// The options that were given, for another process.
+    #[arg(skip)]
+    pub(super) given: Vec<OsString>,
 }
 
 impl RunArgs {
+    /// Keeps the options that are neither the model's nor the choice of a session.
+    pub(super) fn with_given(self, matches: &clap::ArgMatches) -> Self {
+        const OWN: [&str; 6] = ["continue", "resume", "fork", "model", "effort", "plain"];
+        let command = Self::augment_args(clap::Command::new("run"));
+        let mut given = Vec::new();
+        for arg in command.get_arguments() {
+            let (id, Some(name)) = (arg.get_id().as_str(), arg.get_long()) else { continue };
+            // The chat lacks some options.
+            let is_given = matches.try_contains_id(id).is_ok()
+                && matches.value_source(id) == Some(ValueSource::CommandLine);
+            if !is_given || OWN.contains(&name) {
+                continue;
+            }
+            if !arg.get_action().takes_values() {
+                given.push(format!("--{name}").into());
+                continue;
+            }
+            for value in matches.get_raw(id).into_iter().flatten() {
+                let mut option = OsString::from(format!("--{name}="));
+                option.push(value);
+                given.push(option);
+            }
+        }
+        Self { given, ..self }
+    }
+
+    /// The command line that continues this session in the background.
+    pub(super) fn continuation(&self, id: &str, model: &str, message: String) -> Vec<OsString> {
+        let mut arguments = self.given.clone();
+        let own = ["run", "--in-background", "--resume", id, "--model", model];
+        arguments.splice(0..0, own.map(OsString::from));
+        arguments.extend([OsString::from("--"), message.into()]);
+        arguments
+    }
+
     pub(super) fn further_lines(&self) -> StreamJsonOptions {
         StreamJsonOptions {
             partial_messages: self.include_partial_messages,

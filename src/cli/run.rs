@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::options::{self, InputFormat, RunArgs};
 use super::session::format_session_list;
 use super::user_message::{MAX_TEXT, too_long_error};
-use super::{attempts, print_notices, sdk, worktree};
+use super::{attempts, background, print_notices, sdk, worktree};
 use crate::app::{
     self, OpenError, Options, Session, SessionChoice, StateDirs, Storage, WritableDirs,
 };
@@ -37,6 +37,9 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     if args.input_format == InputFormat::StreamJson {
         return sdk::run(args);
     }
+    if args.background {
+        return background::start(args);
+    }
     let mut args = args.clone();
     args.worktree.take_task(&mut args.task);
     let args = &args;
@@ -50,6 +53,9 @@ pub(super) fn run(args: &RunArgs) -> u8 {
         Ok(task) => task,
         Err(reason) => return super::report_error(&reason),
     };
+    if args.in_background {
+        return sdk::run_in_background(args, task);
+    }
     let verbosity = match (args.quiet, args.verbose) {
         (true, _) => Verbosity::Quiet,
         (_, true) => Verbosity::Verbose,
@@ -259,7 +265,7 @@ fn missing_session_id(args: &RunArgs) -> OpenError {
     OpenError::Usage(why)
 }
 
-struct TaskInput {
+pub(super) struct TaskInput {
     given: String,
     piped: String,
     /// Standard input whose end did not come yet.
@@ -295,7 +301,7 @@ impl TaskInput {
         Ok(Self { given: given.to_owned(), piped: piped.trim_end().to_owned(), rest })
     }
 
-    fn to_user_input(
+    pub(super) fn to_user_input(
         &self,
         command: impl Fn(&str) -> Result<UserInput, OpenError>,
     ) -> Result<UserInput, OpenError> {

@@ -1,20 +1,25 @@
 //! `--input-format stream-json`: a program drives the session through standard input and output, with the control
 //! protocol of the Claude Agent SDK (`docs/INTEGRATION.md`).
 //!
+//! `--background`: the same over a socket, for a program that comes later, or none.
+//!
 //! A thread reads the input. Answers to our requests go directly to the requests; everything else
 //! goes through one channel to this loop.
 
 mod hooks;
 mod inbox;
 mod input;
-mod permission;
+pub(super) mod permission;
 mod program;
 mod program_sink;
 mod requests;
 mod servers;
+mod socket;
 mod state_reporter;
 
 use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,23 +27,27 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::options::RunArgs;
+use super::run::{self, TaskInput};
 use super::stdout::{self, Output};
-use super::{print_notices, report_error, run, usage_error};
-use crate::app::{self, OpenError, Options, Session};
+use super::{print_notices, report_error, usage_error};
+use crate::app::{self, BackgroundRecord, OpenError, Options, Session};
 use crate::compat;
 use agent_engine::mcp::ToolScope;
 use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
 use agent_protocol::directives::UserInput;
+use agent_protocol::disk;
 use agent_protocol::event::Sink;
 use agent_ui::{OutputFormat, StreamJson};
 use inbox::Inbox;
-use input::{ControlRequest, ProgramInput, ProgramMessage};
+use input::{ControlRequest, InputReader, ProgramInput, ProgramMessage};
 use program::Program;
-use program_sink::{ProgramSink, SharedStatus};
+use program_sink::{EventLines, ProgramSink, SharedStatus};
 use requests::{DeferredRequest, RequestHandler, perform_deferred, send_answer};
 use servers::ServerSenders;
 use state_reporter::StateReporter;
 
+/// In the session's directory: what a session in the background prints to standard error.
+const NOTICES: &str = "notices.txt";
 /// How long the exit waits for distillation: the program waits for the exit.
 const DISTILLATION_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -62,13 +71,14 @@ pub(super) fn run(args: &RunArgs) -> u8 {
         control.enable_user_questions();
     }
     let threads = Output::open().and_then(|output| {
-        let program = Program::new(output.clone());
+        let program = Program::new(Some(output.clone()));
         Ok((output, input::spawn_reader(program.clone())?, program))
     });
     let Some((output, input, program)) = stdout::report_thread_error(threads) else { return 2 };
     output.pace_models(&control);
     let work = async {
-        let code = Box::pin(serve_program(args, &control, (&program, input), &output)).await;
+        let start = Start::Driven(&output);
+        let code = Box::pin(serve_program(args, &control, (&program, input), start)).await;
         // A program may read slowly. It gets little time when everything ends.
         tokio::select! {
             () = output.wait_until_written() => {}
@@ -79,16 +89,47 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     super::block_on(work, &control)
 }
 
+/// The process that `--background` starts: works on the task, then ends as soon as no program is attached.
+pub(super) fn run_in_background(args: &RunArgs, task: TaskInput) -> u8 {
+    // (It fails only if this process leads its group already.)
+    _ = rustix::process::setsid();
+    let control = SessionControl::default();
+    if !args.tools.is_unattended_with(&args.compatible) {
+        control.enable_user_questions();
+    }
+    let program = Program::new(None);
+    let (reader, input) = InputReader::new(program.clone());
+    let work = async {
+        let start = Start::Background(task, reader);
+        let code = Box::pin(serve_program(args, &control, (&program, input), start)).await;
+        program.finish_output().await;
+        code
+    };
+    super::block_on_with(work, &control, true)
+}
+
+enum Start<'a> {
+    /// A program writes the first message, and reads this.
+    Driven(&'a Output),
+    Background(TaskInput, InputReader),
+}
+
 async fn serve_program(
     args: &RunArgs,
     control: &SessionControl,
     (program, mut input): (&Program, UnboundedReceiver<ProgramInput>),
-    output: &Output,
+    start: Start<'_>,
 ) -> u8 {
     // The first input decides how the session is opened.
-    let Some(first) = next_input(&mut input, program, control).await else { return 0 };
+    let first = match &start {
+        Start::Background(..) => None,
+        Start::Driven(_) => match next_input(&mut input, program, control).await {
+            None => return 0,
+            first => first,
+        },
+    };
     let introduces = match &first {
-        ProgramInput::Request(ControlRequest { id, body, .. })
+        Some(ProgramInput::Request(ControlRequest { id, body, .. }))
             if body["subtype"] == "initialize" =>
         {
             Some((id.clone(), body.clone()))
@@ -96,7 +137,7 @@ async fn serve_program(
         _ => None,
     };
     let introduction = introduces.as_ref().map(|(_, body)| body);
-    let opened = Box::pin(open_session(args, introduction, (program, output), control));
+    let opened = Box::pin(open_session(args, introduction, (program, &start), control));
     let opened = tokio::select! {
         opened = opened => Some(opened),
         () = async { control.cancellation_token().cancelled().await } => None,
@@ -117,11 +158,21 @@ async fn serve_program(
         Some((id, _)) => {
             driven.inbox.handler.answer(&id, Ok(driven.inbox.handler.introduction.clone()));
         }
-        None => driven.inbox.queued_input.push_back(first),
+        None => driven.inbox.queued_input.extend(first),
     }
-    let ending = driven.run(&mut input).await;
+    let socket = match start {
+        Start::Driven(_) => Ok(None),
+        Start::Background(_, reader) => driven.open_socket(reader).map(Some),
+    };
+    let code = match &socket {
+        Ok(_) => driven.run(&mut input).await.exit_code(),
+        Err(why) => report_error(why),
+    };
+    if let Ok(Some(record)) = &socket {
+        record.remove_socket();
+    }
     Box::pin(driven.close()).await;
-    ending.exit_code()
+    code
 }
 
 /// `None` at the end of the input, or if the program or this one ends.
@@ -131,8 +182,10 @@ async fn next_input(
     control: &SessionControl,
 ) -> Option<ProgramInput> {
     tokio::select! {
+        biased;
         input = input.recv() => input,
         () = program.lost().cancelled() => None,
+        () = program.wait_until_alone() => None,
         () = async { control.cancellation_token().cancelled().await } => None,
     }
 }
@@ -148,17 +201,38 @@ struct DrivenSession {
 async fn open_session(
     args: &RunArgs,
     introduction: Option<&Value>,
-    (program, output): (&Program, &Output),
+    (program, start): (&Program, &Start<'_>),
     control: &SessionControl,
 ) -> Result<DrivenSession, OpenError> {
     if args.worktree.worktree.is_some() || args.attempts.attempts.is_some() {
         let why = "--worktree and --attempts need a task; a program names the directory of its session with -C";
         return Err(usage_error(why));
     }
-    let mut options = run::session_options(args, PermissionMode::Ask)?;
+    let default_mode = match start {
+        Start::Driven(_) => PermissionMode::Ask,
+        Start::Background(..) => PermissionMode::AutoEdit,
+    };
+    let mut options = run::session_options(args, default_mode)?;
     apply_introduction(&mut options, introduction)?;
+    let queued_input = match start {
+        Start::Driven(_) => VecDeque::new(),
+        Start::Background(task, _) => {
+            args.compatible.warn_without_host()?;
+            let (root, dirs) = (&options.root, options.dirs.as_ref());
+            let prompts = &options.config.prompts;
+            let expand = |given: &str| run::expand_own_command(given, root, dirs, prompts);
+            let input = task.to_user_input(expand)?;
+            let notify = options.config.config.notify.hooks();
+            options.config.hooks.extend(notify);
+            [ProgramInput::Message(ProgramMessage { input, ..ProgramMessage::default() })].into()
+        }
+    };
     let config = &options.config.config;
-    let answer_timeout = agent_protocol::settings::parse_duration(&config.limits.answer_timeout);
+    let answer_timeout = match start {
+        Start::Driven(_) => &config.limits.answer_timeout,
+        Start::Background(..) => &config.limits.background_answer_timeout,
+    };
+    let answer_timeout = agent_protocol::settings::parse_duration(answer_timeout);
     let answer_timeout = answer_timeout.map_err(OpenError::Usage)?;
     let senders = ServerSenders::default();
     let named = args.compatible.host_servers()?;
@@ -170,9 +244,16 @@ async fn open_session(
     let initial_mode = options.config.config.permissions.mode.unwrap_or(options.default_mode);
     status.lock().full_mode_refusal = args.compatible.full_mode_refusal(initial_mode);
     let tools = Arc::new(OnceLock::new());
-    let lines = StreamJson::for_program(Box::new(output.clone()), Arc::clone(&tools));
+    let lines: Box<dyn Sink> = match start {
+        Start::Driven(output) => {
+            let lines = StreamJson::for_program(Box::new((*output).clone()), Arc::clone(&tools));
+            Box::new(lines.with_options(args.further_lines()))
+        }
+        Start::Background(..) => Box::new(EventLines(program.clone())),
+    };
+    let is_background = matches!(start, Start::Background(..));
     let sink = ProgramSink {
-        lines: lines.with_options(args.further_lines()),
+        lines,
         program: program.clone(),
         control: control.clone(),
         status: Arc::clone(&status),
@@ -215,16 +296,21 @@ async fn open_session(
         (program.clone(), Arc::clone(&status)),
         senders,
     );
+    let state_reporter = if is_background {
+        StateReporter::always(session.id())
+    } else {
+        StateReporter::from_env(session.id())
+    };
     Ok(DrivenSession {
         inbox: Inbox {
             control: control.clone(),
             handler,
             commands,
             status,
-            queued_input: VecDeque::new(),
+            queued_input,
             deferred: VecDeque::new(),
         },
-        state_reporter: StateReporter::from_env(session.id()),
+        state_reporter,
         session,
         options,
         last_ending: Ending::Completed,
@@ -257,6 +343,25 @@ fn apply_introduction(
 }
 
 impl DrivenSession {
+    /// Prints the session's id, and leaves the terminal.
+    fn open_socket(&self, reader: InputReader) -> Result<BackgroundRecord, String> {
+        let log = self.session.log_path.as_ref().ok_or("this session cannot be recorded, and so not be found: set XDG_STATE_HOME to a directory that can be written")?;
+        let directory = log.parent().unwrap_or(log);
+        let opened = || {
+            let (listener, record) =
+                BackgroundRecord::create(directory, self.options.dirs.as_ref())?;
+            socket::listen(listener, record.clone(), reader)?;
+            let notices = disk::open_for_append(&directory.join(NOTICES), true)?;
+            agent_ui::print_data(format!("{}\n", self.session.id()).as_bytes());
+            let nothing = File::options().read(true).write(true).open("/dev/null")?;
+            rustix::stdio::dup2_stdin(&nothing)?;
+            rustix::stdio::dup2_stdout(&nothing)?;
+            rustix::stdio::dup2_stderr(&notices)?;
+            io::Result::Ok(record)
+        };
+        opened().map_err(|error| format!("the socket of the session: {error}"))
+    }
+
     async fn run(&mut self, input: &mut UnboundedReceiver<ProgramInput>) -> Ending {
         loop {
             while let Some((id, deferred)) = self.inbox.deferred.pop_front() {

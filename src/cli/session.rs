@@ -124,6 +124,11 @@ pub(super) fn find_session(
     Ok((storage, id))
 }
 
+/// A session of any project.
+pub(super) fn find_session_by_id(id: &str) -> Result<(Storage, String), OpenError> {
+    find_session(&ProjectArgs { cwd: None }, Some(id))
+}
+
 fn load_session(
     one: &SessionArgs,
 ) -> Result<(Storage, String, agent_record::LoadedSession), OpenError> {

@@ -13,6 +13,7 @@ const END_TIMEOUT: Duration = Duration::from_millis(900);
 pub(super) async fn run_with_signals(
     work: impl Future<Output = u8>,
     control: &SessionControl,
+    survives_hangup: bool,
 ) -> u8 {
     let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
     let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = kinds.map(signal) else {
@@ -48,7 +49,7 @@ pub(super) async fn run_with_signals(
                 end.get_or_insert((Instant::now() + END_TIMEOUT, 143));
                 control.interrupt(Interrupt::Terminate);
             }
-            _ = hangup.recv() => {
+            _ = hangup.recv(), if !survives_hangup => {
                 hung_up = true;
                 end.get_or_insert((Instant::now() + END_TIMEOUT, 129));
                 control.interrupt(Interrupt::Terminate);

@@ -1,8 +1,8 @@
-//! Standard input of a program that sends lines. It is read by a separate thread, since a blocking read cannot
+//! Input of a program that sends lines. It is read by a separate thread, since a blocking read cannot
 //! be interrupted but the work must be.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read};
 
 use tokio::sync::mpsc;
 
@@ -16,13 +16,16 @@ pub(super) enum InputLine {
 }
 
 /// Lines that arrived together, without empty ones. Blocks.
-pub(super) fn batches(limit: usize) -> impl Iterator<Item = io::Result<Vec<InputLine>>> {
+pub(super) fn batches(
+    mut input: impl Read,
+    limit: usize,
+) -> impl Iterator<Item = io::Result<Vec<InputLine>>> {
     let mut chunk = vec![0; 64 * 1024];
     let mut lines = LineSplitter { limit, partial: Vec::new(), is_dropping: false };
     let mut is_over = false;
     std::iter::from_fn(move || {
         while !is_over {
-            let mut read = match io::stdin().read(&mut chunk) {
+            let mut read = match input.read(&mut chunk) {
                 Ok(0) => {
                     is_over = true;
                     vec![InputLine::Line(std::mem::take(&mut lines.partial))]
@@ -57,7 +60,7 @@ impl LineReader {
         let (sender, receiver) = mpsc::channel(1);
         std::thread::spawn(move || {
             // Without a receiver nothing more is read.
-            batches(limit).try_for_each(|batch| sender.blocking_send(batch)).ok()
+            batches(io::stdin(), limit).try_for_each(|batch| sender.blocking_send(batch)).ok()
         });
         Self { batches: receiver, ready: VecDeque::new() }
     }

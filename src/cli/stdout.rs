@@ -1,4 +1,4 @@
-//! Standard output for a program that reads lines. It is written by a separate thread, since a blocking write cannot
+//! Output for a program that reads lines. It is written by a separate thread, since a blocking write cannot
 //! be cancelled. A slow reader delays only requests to models ([`SessionControl::track_unread_output`]).
 
 use std::io;
@@ -36,23 +36,36 @@ struct OutputQueue {
 }
 
 impl Output {
+    /// Standard output.
     pub(super) fn open() -> io::Result<Self> {
-        let (lines, queue) = channel();
-        let (backlog, lost) = (watch::Sender::new(0), CancellationToken::new());
-        let (written, is_lost) = (backlog.clone(), lost.clone());
-        let write = move || {
-            write_queue(&queue, &written);
-            is_lost.cancel();
-        };
-        let is_lost = lost.clone();
+        let output = Self::with_writer(agent_ui::print_data)?;
+        let is_lost = output.lost().clone();
         // The program may close its end of a pipe or a socket while nothing is written.
         let watch = move || {
             agent_ui::wait_until_stdout_closed();
             is_lost.cancel();
         };
-        std::thread::Builder::new().name("output".to_owned()).spawn(write)?;
         std::thread::Builder::new().name("lost".to_owned()).spawn(watch)?;
+        Ok(output)
+    }
+
+    /// `write` returns `false` if the reader is gone. It is dropped when everything is written.
+    pub(super) fn with_writer(
+        write: impl FnMut(&[u8]) -> bool + Send + 'static,
+    ) -> io::Result<Self> {
+        let (lines, queue) = channel();
+        let (backlog, lost) = (watch::Sender::new(0), CancellationToken::new());
+        let (written, is_lost) = (backlog.clone(), lost.clone());
+        let write = move || {
+            write_queue(&queue, &written, write);
+            is_lost.cancel();
+        };
+        std::thread::Builder::new().name("output".to_owned()).spawn(write)?;
         Ok(Self(Arc::new(OutputQueue { lines, backlog, lost })))
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Never waits; `false` if the program is gone.
@@ -137,10 +150,14 @@ impl io::Write for Output {
     }
 }
 
-fn write_queue(queue: &Receiver<Vec<u8>>, backlog: &watch::Sender<usize>) {
+fn write_queue(
+    queue: &Receiver<Vec<u8>>,
+    backlog: &watch::Sender<usize>,
+    mut write: impl FnMut(&[u8]) -> bool,
+) {
     while let Ok(data) = queue.recv() {
         for piece in data.chunks(CHUNK_SIZE) {
-            if !agent_ui::print_data(piece) {
+            if !write(piece) {
                 return;
             }
             backlog.send_modify(|n| *n -= piece.len());

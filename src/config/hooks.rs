@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::{Table, Value};
 
 use super::hook_scripts::HookScripts;
+use super::types::Notify;
 use agent_protocol::hook::HookEvent;
 use agent_protocol::most_similar;
 
@@ -67,6 +68,25 @@ pub struct Hook {
     pub origin: String,
     /// `None`: the hook is not the project's. Else the scripts that the user trusted with it.
     pub scripts: Option<Arc<HookScripts>>,
+}
+
+impl Notify {
+    pub fn hooks(&self) -> Vec<Hook> {
+        let events = [
+            (HookEvent::Notification, "a session waits for your permission"),
+            (HookEvent::SessionEnd, "a session has ended"),
+        ];
+        let hook = |command: &String, (event, what)| Hook {
+            event,
+            matcher: Matcher::All,
+            command: format!("export AGENT_NOTIFICATION='{what}'\n{command}"),
+            timeout: DEFAULT_TIMEOUT,
+            origin: "notify.command".to_owned(),
+            scripts: None,
+        };
+        let command = self.command.as_ref();
+        command.map_or_else(Vec::new, |command| events.map(|event| hook(command, event)).into())
+    }
 }
 
 /// Lists the hooks in Markdown; without hooks the error says how to add some.

@@ -79,8 +79,20 @@ pub struct Config {
     #[schemars(example = serde_json::json!({"PreToolUse": [{"matcher": "Bash", "command": "scripts/check-command"}]}))]
     #[serde(deserialize_with = "hooks::tables")]
     pub hooks: BTreeMap<String, Vec<HookTable>>,
+    /// How you learn of a session in the background.
+    pub notify: Notify,
     /// Appearance and behaviour of the chat.
     pub ui: Ui,
+}
+
+/// How you learn of a session in the background.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Notify {
+    /// A line of bash, run like a hook when such a session waits for your permission or has ended; `AGENT_NOTIFICATION` says
+    /// which.
+    #[schemars(example = &"notify-send agent \"$AGENT_NOTIFICATION\"")]
+    pub command: Option<String>,
 }
 
 /// Permission mode and rules. Rules are `Tool` or `Tool(pattern)`.
@@ -216,12 +228,20 @@ pub struct Limits {
     /// How long a program that drives the session (`--input-format stream-json`) may take to answer whether a call may
     /// be made.
     pub answer_timeout: String,
+    /// How long a session in the background waits for an answer of the user.
+    pub background_answer_timeout: String,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         let answer_timeout = "10m".to_owned();
-        Self { max_turns: 100, max_budget_usd: None, timeout: None, answer_timeout }
+        Self {
+            max_turns: 100,
+            max_budget_usd: None,
+            timeout: None,
+            answer_timeout,
+            background_answer_timeout: "24h".to_owned(),
+        }
     }
 }
 
@@ -515,6 +535,7 @@ impl Default for Config {
             web: Web::default(),
             mcp: Mcp::default(),
             hooks: BTreeMap::new(),
+            notify: Notify::default(),
             ui: Ui::default(),
         }
     }

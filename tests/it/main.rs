@@ -6,6 +6,7 @@
 mod acp;
 mod agents;
 mod architecture;
+mod background;
 mod chat;
 mod cli;
 mod configuration;

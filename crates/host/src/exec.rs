@@ -46,7 +46,7 @@ use agent_protocol::tool::{CommandRights, GitConfigAccess};
 pub use background::{BackgroundCommand, BackgroundOutput, CommandEnd};
 pub use capture::{CapturedOutput, OutputFileOpener};
 pub use live_output::OutputListener;
-pub use self_command::SelfCommand;
+pub use self_command::{SelfCommand, start_detached};
 pub use service::{Service, ServiceCommand};
 
 const FOLDER_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);

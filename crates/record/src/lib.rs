@@ -8,6 +8,7 @@ mod log;
 pub mod otel;
 mod overview;
 mod partial_record;
+mod progress;
 mod render;
 mod summary;
 pub mod trace;
@@ -17,9 +18,10 @@ pub use live_events::{
     LastFileAccess, forked_from, last_file_accesses, live_events, live_events_of_all_agents,
     parse_milliseconds,
 };
-pub use log::{EVENTS, LoadedSession, Log, LogError, load_session};
+pub use log::{EVENTS, LoadedSession, Log, LogError, load_session, process_using};
 pub use overview::{SessionOverview, added_directories, last_main_model, read_overview};
 pub use partial_record::{PartialRecord, RecordGaps, read_partially};
+pub use progress::{SessionProgress, progress};
 pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, summary, turns};
 

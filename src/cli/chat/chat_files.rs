@@ -15,7 +15,7 @@ const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 const MAX_MESSAGE: usize = 64 * 1024;
 
-pub(super) struct ChatFiles {
+pub(in crate::cli) struct ChatFiles {
     root: PathBuf,
     /// One JSON string per line.
     history: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub(super) struct ChatFiles {
 }
 
 impl ChatFiles {
-    pub(super) fn new(root: &Path, dirs: Option<&UserDirs>) -> Self {
+    pub(in crate::cli) fn new(root: &Path, dirs: Option<&UserDirs>) -> Self {
         // A command of a session with this folder as its project may have created a link.
         let history = dirs.map(|dirs| disk::canonical_prefix(&dirs.state).join("messages.jsonl"));
         Self { root: root.to_path_buf(), history, dirs: dirs.cloned() }
@@ -40,7 +40,7 @@ impl ChatFiles {
         messages
     }
 
-    pub(super) fn append_history(&self, message: &str) {
+    pub(in crate::cli) fn append_history(&self, message: &str) {
         let Some(path) = self.history.as_ref().filter(|_| message.len() <= MAX_MESSAGE) else {
             return;
         };

@@ -13,7 +13,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio_util::sync::CancellationToken;
 
 use super::chat_files::ChatFiles;
-use crate::app::{self, HostPrograms, Options, Session, WritableDirs};
+use crate::app::{self, HostPrograms, Options, Session, SessionStatus, WritableDirs};
 use crate::cli::editor::{PrivateFolder, edit_text};
 use crate::cli::session::session_descriptions;
 use crate::cli::{config, doctor, memory};
@@ -132,8 +132,17 @@ impl<'a> Jobs<'a> {
                     sessions.retain(|(id, _)| *id != own);
                     return self.handle.send(ChatUpdate::Sessions(sessions));
                 }
+                let running = SessionStatus::find(self.options.dirs.as_ref(), false);
                 let text = sessions.iter().map(|(id, description)| {
-                    let mark = if *id == own { "  ← this one" } else { "" };
+                    let status = running.iter().find(|status| status.id.ends_with(id));
+                    let mark = match status {
+                        _ if *id == own => "  ← this one".to_owned(),
+                        Some(status) if status.background.is_some() => {
+                            format!("  ← {}: agent attach {id}", status.state.in_words())
+                        }
+                        Some(status) => format!("  ← {} elsewhere", status.state.in_words()),
+                        None => String::new(),
+                    };
                     format!("{id}  {description}{mark}\n")
                 });
                 let title = "Sessions of this project";

@@ -11,6 +11,8 @@ use agent_ui::tui::{ChatHandle, ChatUpdate, CommandAction};
 
 pub(super) enum NextStep {
     Quit,
+    /// The session goes on with this message in the background.
+    Detach(String),
     Open(SessionChoice),
     /// The conversation stays on the screen.
     Continue(SessionChoice),
@@ -30,7 +32,7 @@ impl NextStep {
         match self {
             Self::Open(_) => Some(ChatUpdate::NewSession),
             Self::Rewind(..) => Some(ChatUpdate::SessionReopened),
-            Self::Quit | Self::Continue(_) => None,
+            Self::Quit | Self::Detach(_) | Self::Continue(_) => None,
         }
     }
 }
@@ -110,7 +112,7 @@ fn choose_session(options: &Options, id: &str) -> Result<String, String> {
     options.session_storage().resolve_session_id(Some(id)).map_err(|error| error.to_string())
 }
 
-fn reopenable_id(session: &Session) -> Result<String, String> {
+pub(super) fn reopenable_id(session: &Session) -> Result<String, String> {
     if session.log_path.is_none() {
         return Err("this session is not recorded, so it cannot be opened again".to_owned());
     }

@@ -114,7 +114,7 @@ impl RunArgs {
     }
 }
 
-pub(super) fn chat_settings(
+pub(in crate::cli) fn chat_settings(
     args: &RunArgs,
     config: &LoadedConfig,
     places: &ChatFiles,

@@ -1,5 +1,7 @@
 //! The input from the program: one JSON object per line.
 
+use std::io::{self, Read};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -78,26 +80,36 @@ impl ControlRequest {
 }
 
 /// Reads in a thread of its own. Answers to our requests go directly to `program`.
-pub(super) fn spawn_reader(program: Program) -> std::io::Result<UnboundedReceiver<ProgramInput>> {
-    let (sender, receiver) = unbounded_channel();
+pub(super) fn spawn_reader(program: Program) -> io::Result<UnboundedReceiver<ProgramInput>> {
+    let (reader, receiver) = InputReader::new(program);
     let read = move || {
-        let reader = InputReader { program, sender, budget: InputBudget::default() };
-        for line in stdin::batches(MAX_LINE).flatten().flatten() {
-            reader.handle_line(line);
-        }
+        reader.read_lines(io::stdin());
         reader.program.close();
     };
     std::thread::Builder::new().name("input".to_owned()).spawn(read)?;
     Ok(receiver)
 }
 
-struct InputReader {
-    program: Program,
+#[derive(Clone)]
+pub(super) struct InputReader {
+    pub(super) program: Program,
     sender: UnboundedSender<ProgramInput>,
     budget: InputBudget,
 }
 
 impl InputReader {
+    pub(super) fn new(program: Program) -> (Self, UnboundedReceiver<ProgramInput>) {
+        let (sender, receiver) = unbounded_channel();
+        (Self { program, sender, budget: InputBudget::default() }, receiver)
+    }
+
+    /// Blocks until the end of the input.
+    pub(super) fn read_lines(&self, input: impl Read) {
+        for line in stdin::batches(input, MAX_LINE).flatten().flatten() {
+            self.handle_line(line);
+        }
+    }
+
     fn handle_line(&self, line: stdin::InputLine) {
         let stdin::InputLine::Line(line) = line else {
             let limit = MAX_LINE >> 20;
@@ -200,6 +212,11 @@ fn parse_user_message(given: &Value) -> Result<ProgramMessage, String> {
         input.push_pasted(&text);
     } else {
         input.text = text;
+        // The chat that is attached to a session in the background tells which parts were pasted.
+        let pasted = given["pasted"].as_array().into_iter().flatten();
+        let pasted = pasted.filter_map(|it| serde_json::from_value(it.clone()).ok());
+        let is_range = |it: &Range<usize>| input.text.get(it.clone()).is_some();
+        input.pasted = pasted.filter(is_range).collect();
     }
     Ok(ProgramMessage {
         input,

@@ -56,6 +56,24 @@ fn suggestions(grant: &Grant) -> Vec<Value> {
     }
 }
 
+/// The answer that means this decision: what [`ShownCall::handle_answer`] reads.
+pub(in crate::cli) fn decision_json(decision: &ApprovalDecision) -> Value {
+    match decision {
+        // (An attached chat changes no arguments.)
+        ApprovalDecision::AllowOnce | ApprovalDecision::AllowChanged(_) => {
+            json!({"behavior": "allow"})
+        }
+        ApprovalDecision::AllowAlways(grant) => {
+            json!({"behavior": "allow", "updatedPermissions": suggestions(grant)})
+        }
+        ApprovalDecision::Reject(None) => json!({"behavior": "deny"}),
+        ApprovalDecision::Reject(Some(why)) => json!({"behavior": "deny", "message": why}),
+        ApprovalDecision::RejectAndStop(why) => {
+            json!({"behavior": "deny", "message": why, "interrupt": true})
+        }
+    }
+}
+
 /// `Bash(cargo test *)`: tool and content.
 fn rule_as_json(rule: &str) -> Value {
     match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
@@ -123,6 +141,9 @@ impl ShownCall {
             Some("allow") => {}
             Some("deny") if answer["interrupt"] == true => {
                 return control.answer_approval(call, ApprovalDecision::RejectAndStop(message));
+            }
+            Some("deny") if answer["message"].is_null() => {
+                return control.answer_approval(call, ApprovalDecision::Reject(None));
             }
             Some("deny") => return reject(message),
             _ => return reject("the program's answer is neither allow nor deny".to_owned()),

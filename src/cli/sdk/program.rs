@@ -1,4 +1,5 @@
-//! The program at the other end, and the requests that it has not answered yet.
+//! The program at the other end, and the requests that it has not answered yet. A session in the background has one
+//! only now and then; the requests wait for the next one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,9 @@ pub(super) struct Program(Arc<ProgramConnection>);
 struct ProgramConnection {
     open: Mutex<OpenRequests>,
     has_new: Notify,
-    output: Output,
+    /// Where the program reads; `None` while there is none.
+    output: watch::Sender<Option<Output>>,
+    lost: CancellationToken,
 }
 
 #[derive(Default)]
@@ -33,6 +36,7 @@ struct OpenRequests {
 }
 
 struct PendingRequest {
+    line: Value,
     on_answer: AnswerCallback,
     deadline: (Instant, Duration),
     /// `None`: the request is our own.
@@ -43,18 +47,66 @@ struct PendingRequest {
 pub(super) type ForwardedRequest = (String, Value);
 
 impl Program {
-    pub(super) fn new(output: Output) -> Self {
-        let (open, has_new) = (Mutex::default(), Notify::new());
-        Self(Arc::new(ProgramConnection { open, has_new, output }))
+    /// Without an output programs come and go: see [`Program::attach`].
+    pub(super) fn new(output: Option<Output>) -> Self {
+        let lost = output.as_ref().map_or_else(CancellationToken::new, |it| it.lost().clone());
+        let (open, has_new, output) = (Mutex::default(), Notify::new(), watch::Sender::new(output));
+        Self(Arc::new(ProgramConnection { open, has_new, output, lost }))
     }
 
     pub(super) fn send(&self, message: &Value) {
-        // If the program is gone, the session ends.
-        _ = self.0.output.enqueue_line(message.to_string());
+        self.send_line(message.to_string());
     }
 
+    pub(super) fn send_line(&self, line: String) {
+        // (The borrow ends before a program that reads too slowly is detached.)
+        let output = self.0.output.borrow().clone();
+        if let Some(output) = output
+            && !output.enqueue_line(line)
+        {
+            // If the only program is gone, the session ends.
+            self.detach(&output);
+        }
+    }
+
+    /// Cancelled when the only program is gone.
     pub(super) fn lost(&self) -> &CancellationToken {
-        self.0.output.lost()
+        &self.0.lost
+    }
+
+    /// The next program: it takes the place of the one before, and gets the requests that wait.
+    pub(super) fn attach(&self, output: &Output) {
+        let open = self.0.open.lock();
+        if let Some(before) = self.0.output.send_replace(Some(output.clone())) {
+            let line =
+                json!({"type": "detached", "reason": "was taken over by another `agent attach`"});
+            _ = before.enqueue_line(line.to_string());
+        }
+        let mut waiting: Vec<&PendingRequest> = open.pending.values().collect();
+        waiting.sort_by_key(|request| request.deadline);
+        for request in waiting {
+            _ = output.enqueue_line(request.line.to_string());
+        }
+    }
+
+    /// Without effect if another program took over.
+    pub(super) fn detach(&self, output: &Output) {
+        let is_its =
+            |current: &Option<Output>| current.as_ref().is_some_and(|it| it.is_same(output));
+        self.0.output.send_if_modified(|current| is_its(current) && current.take().is_some());
+    }
+
+    /// Waits until the program has read everything, unless it reads nothing.
+    pub(super) async fn finish_output(&self) {
+        let output = self.0.output.borrow().clone();
+        if let Some(output) = output {
+            output.finish().await;
+        }
+    }
+
+    pub(super) async fn wait_until_alone(&self) {
+        // (The sender lives as long as this.)
+        _ = self.0.output.subscribe().wait_for(Option::is_none).await;
     }
 
     /// `then` receives the answer. Returns the request's id.
@@ -85,12 +137,16 @@ impl Program {
             open.n_sent += 1;
             let id = format!("agent_{}", open.n_sent);
             let deadline = (Instant::now() + limit, limit);
-            let pending = PendingRequest { on_answer: Box::new(then), deadline, forwarded: about };
+            let line = json!({"type": "control_request", "request_id": id, "request": request});
+            let on_answer = Box::new(then);
+            let pending =
+                PendingRequest { line: line.clone(), on_answer, deadline, forwarded: about };
             open.pending.insert(id.clone(), pending);
+            // (A program that is attached meanwhile gets the request once.)
+            self.send(&line);
             id
         };
         self.0.has_new.notify_one();
-        self.send(&json!({"type": "control_request", "request_id": id, "request": request}));
         id
     }
 

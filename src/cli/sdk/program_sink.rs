@@ -61,7 +61,7 @@ impl SessionStatus {
 }
 
 pub(super) struct ProgramSink {
-    pub(super) lines: StreamJson,
+    pub(super) lines: Box<dyn Sink>,
     pub(super) program: Program,
     pub(super) control: SessionControl,
     pub(super) status: SharedStatus,
@@ -172,6 +172,19 @@ impl ProgramSink {
             }
             _ => {}
         }
+    }
+}
+
+/// The events of a session in the background, as they are.
+pub(super) struct EventLines(pub(super) Program);
+
+impl Sink for EventLines {
+    fn receive(&mut self, stamped: &StampedEvent) {
+        self.0.send_line(stamped.line.clone());
+    }
+
+    fn receive_from_subagent(&mut self, stamped: &StampedEvent) {
+        self.receive(stamped);
     }
 }
 

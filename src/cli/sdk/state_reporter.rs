@@ -25,6 +25,10 @@ impl StateReporter {
         Self { is_requested, is_internal, session: session.to_owned() }
     }
 
+    pub(super) fn always(session: &str) -> Self {
+        Self { is_requested: true, is_internal: false, session: session.to_owned() }
+    }
+
     pub(super) fn report(&self, program: &Program, state: &str) {
         if !self.is_requested {
             return;

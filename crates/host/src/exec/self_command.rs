@@ -1,7 +1,7 @@
 //! Runs this program again, as a process tree of its own.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, BufRead as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,6 +13,22 @@ use super::environment::MARK_VARIABLE;
 use super::running_command::RunningCommand;
 use super::{CommandOutcome, Error, FOLDER_FLAGS, new_command, outcome, start_in_new_session};
 use agent_protocol::disk::nofollow;
+
+/// Starts this program as a process that outlives this one, with our standard input and error, and waits for the
+/// first line of its output; without one, the error is its exit code.
+pub fn start_detached(arguments: &[OsString]) -> io::Result<Result<String, Option<i32>>> {
+    let mut command = new_command(Path::new("/proc/self/exe"));
+    command.arg0("agent").args(arguments).stdout(Stdio::piped());
+    let mut child = command.as_std_mut().spawn()?;
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        io::BufReader::new(output).read_line(&mut line)?;
+    }
+    match line.trim_end() {
+        "" => Ok(Err(child.wait()?.code())),
+        line => Ok(Ok(line.to_owned())),
+    }
+}
 
 /// A command line of this program.
 #[derive(Debug)]

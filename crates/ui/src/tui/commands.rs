@@ -35,6 +35,7 @@ pub enum CommandAction {
     Cost,
     Copy,
     Export,
+    Detach,
     Config,
     Theme,
     StatusLine,
@@ -122,10 +123,10 @@ pub(super) const COMMAND_GROUPS: [(&str, CommandAction); 5] = [
 /// Every command, group by group.
 pub const COMMANDS: &[Command] = {
     use CommandAction::{
-        AddDir, Clear, Compact, Config, Context, Copy, Cost, Diff, Doctor, Effort, Export, Fork,
-        Help, Hooks, Init, Keys, Mcp, Memory, Mode, Model, Permissions, Pin, Pins, Plan, Quit,
-        Redo, Rename, Resume, Review, Rewind, Sessions, StatusLine, Tasks, Theme, Todos, Trace,
-        Undo, Unpin, Vim,
+        AddDir, Clear, Compact, Config, Context, Copy, Cost, Detach, Diff, Doctor, Effort, Export,
+        Fork, Help, Hooks, Init, Keys, Mcp, Memory, Mode, Model, Permissions, Pin, Pins, Plan,
+        Quit, Redo, Rename, Resume, Review, Rewind, Sessions, StatusLine, Tasks, Theme, Todos,
+        Trace, Undo, Unpin, Vim,
     };
     use CommandTiming::{Idle, OpensSession, StartsWork};
     &[
@@ -142,6 +143,7 @@ pub const COMMANDS: &[Command] = {
         command(Trace, "trace", "", "the timeline of this session, step by step"),
         command(Copy, "copy", "", "copy the last answer"),
         command(Export, "export", "[FILE]", "write the conversation to a file, as Markdown"),
+        command(Detach, "detach", "[TASK]", "leave; the session goes on in the background"),
         command(Quit, "quit", "", "end the chat; `agent -c` resumes it"),
         command(Plan, "plan", "[TASK]", "plan first: it reads, and you accept or reject its plan"),
         command(Todos, "todos", "", "the todo list, whole"),

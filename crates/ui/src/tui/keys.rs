@@ -122,6 +122,7 @@ pub(super) enum KeyAction {
     SearchHistory,
     Redraw,
     Suspend,
+    Detach,
     ToggleTodos,
     Complete,
     Up,
@@ -164,9 +165,9 @@ const fn binding(
 const BINDINGS: &[Binding] = {
     use KeyAction::{
         Cancel, Complete, DeleteBack, DeleteForward, DeleteToEnd, DeleteToStart, DeleteWordBack,
-        DeleteWordForward, Down, Editor, EndOfInput, Escape, Left, LineEnd, LineStart, NewLine,
-        NextMode, Redo, Redraw, Right, SearchHistory, Send, Suspend, ToggleTodos, Transcript, Undo,
-        Up, WordLeft, WordRight, Yank,
+        DeleteWordForward, Detach, Down, Editor, EndOfInput, Escape, Left, LineEnd, LineStart,
+        NewLine, NextMode, Redo, Redraw, Right, SearchHistory, Send, Suspend, ToggleTodos,
+        Transcript, Undo, Up, WordLeft, WordRight, Yank,
     };
     &[
         binding(
@@ -212,6 +213,12 @@ const BINDINGS: &[Binding] = {
         ),
         binding(Redraw, "redraw", &["ctrl-l"], "redraw the screen"),
         binding(Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
+        binding(
+            Detach,
+            "detach",
+            &["ctrl-\\"],
+            "leave; the session goes on in the background (`/detach`)",
+        ),
         binding(Up, "up", &["up", "ctrl-p"], "a line up; on the first line an earlier message"),
         binding(Down, "down", &["down", "ctrl-n"], "a line down; on the last line a later message"),
         binding(Left, "left", &["left", "ctrl-b"], "a character to the left"),

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{Action, ChatRequest, DOUBLE_PRESS, Focus, PendingQuestion, State};
+use crate::tui::commands::CommandAction;
 use crate::tui::composer::{AttributedText, Composer, Motion};
 use crate::tui::keys::{Key, KeyAction, KeyCode};
 use crate::tui::vi::{ViOutcome, ViState};
@@ -199,6 +200,7 @@ impl State {
             KeyAction::Complete => {}
             KeyAction::Redraw => return vec![Action::Redraw],
             KeyAction::Suspend => return vec![Action::Suspend],
+            KeyAction::Detach => return self.run_command(CommandAction::Detach, ""),
             KeyAction::Up => {
                 if self.active_composer().move_row(false, columns) {
                     return Vec::new();

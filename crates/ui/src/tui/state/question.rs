@@ -270,7 +270,8 @@ impl State {
                 action @ (KeyAction::Transcript
                 | KeyAction::NextMode
                 | KeyAction::Redraw
-                | KeyAction::Suspend),
+                | KeyAction::Suspend
+                | KeyAction::Detach),
             ) => return self.perform_key_action(action),
             _ => {}
         }
