@@ -118,15 +118,8 @@ pub enum SessionState {
 }
 
 impl SessionState {
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Working => "working",
-            Self::Waiting => "waits for you",
-            Self::Idle => "idle",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Lost => "lost",
-        }
+    pub fn in_words(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 
     pub fn is_running(self) -> bool {

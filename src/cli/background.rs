@@ -1,7 +1,6 @@
 //! Sessions in the background: starts, lists, shows, ends and awaits them.
 
 use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,16 +13,13 @@ use super::session::find_session_by_id;
 use super::{exit_code, print_answer, report_error, usage_error};
 use crate::app::{OpenError, SessionState, SessionStatus, ShortIds, Storage};
 use crate::config::UserDirs;
-use agent_protocol::disk;
-use agent_protocol::event::{Event, EventBody, StampedEvent};
+use agent_protocol::control::Ending;
+use agent_protocol::event::EventBody;
 use agent_protocol::shorten;
-use agent_protocol::view::call_line;
 use agent_ui::CommandOutput;
 
-/// Between two looks at a session.
-const INTERVAL: Duration = Duration::from_millis(100);
-/// A look at the whole log of a session that is awaited, in intervals.
-const LOOKS: usize = 20;
+/// Between two looks at a session and its log.
+const INTERVAL: Duration = Duration::from_millis(300);
 /// Every process ends sooner after its signal.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Without a result there is no ending.
@@ -112,7 +108,7 @@ fn ps_line(session: &SessionStatus, short: &ShortIds) -> String {
     let project = session.project.file_name().unwrap_or_default().to_string_lossy();
     let last = if progress.last.is_empty() { &progress.task } else { &progress.last };
     format!(
-        "{}  {:<13}  {:>4}  {:>8}  {:<16}  {}\n",
+        "{}  {:<8}  {:>4}  {:>8}  {:<16}  {}\n",
         short.shorten(&session.id),
         session.state.in_words(),
         age_in_words(&progress.started),
@@ -135,59 +131,29 @@ fn age_in_words(started: &str) -> String {
 }
 
 pub(super) fn show_log(args: &LogsArgs) -> u8 {
-    let shown = find_session_by_id(&args.id).and_then(|(storage, id)| {
-        let log = storage.log_path(&id);
-        print_events(&log, args.follow)
-            .map_err(|error| usage_error(format!("{}: {error}", log.display())))
-    });
+    let shown = find_session_by_id(&args.id)
+        .and_then(|(storage, id)| print_timeline(&storage.log_path(&id), args.follow));
     exit_code(shown.map(|()| 0))
 }
 
-fn print_events(log: &Path, follows: bool) -> std::io::Result<()> {
-    let mut sink = agent_ui::log_sink();
-    let mut file = disk::open_file(log)?;
-    let mut text = Vec::new();
-    // (It never ends if standard output is no pipe.)
-    let reader_gone = thread::spawn(agent_ui::wait_until_stdout_closed);
+/// A timeline without parts of answers only grows.
+fn print_timeline(log: &Path, follows: bool) -> Result<(), OpenError> {
+    let mut n_printed = 0;
     loop {
         // Looked at first: what a process writes before its end is read after it.
         let is_running = agent_record::process_using(log).is_some();
-        file.read_to_end(&mut text)?;
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        for line in text.drain(..whole).collect::<Vec<u8>>().split(|byte| *byte == b'\n') {
-            let Ok(event) = serde_json::from_slice::<Event>(line) else { continue };
-            print_user_side(&event.body);
-            let is_main = event.header.is_main();
-            let stamped = StampedEvent { event, line: String::new() };
-            if is_main {
-                sink.receive(&stamped);
-            } else {
-                sink.receive_from_subagent(&stamped);
-            }
-        }
-        if !follows || !is_running || reader_gone.is_finished() {
+        let record = agent_record::read_partially(log);
+        let mut events = record.map_err(|error| usage_error(error.to_string()))?.events;
+        events.retain(|event| !matches!(event.body, EventBody::ModelPartial { .. }));
+        let timeline = agent_record::timeline(&events);
+        let more = timeline.get(n_printed..).unwrap_or_default();
+        let has_reader = more.is_empty() || agent_ui::print_text(more);
+        if !follows || !is_running || !has_reader {
             return Ok(());
         }
+        n_printed = timeline.len();
         thread::sleep(INTERVAL);
     }
-}
-
-/// What the progress of a run leaves out: its user wrote it, and answers at once.
-fn print_user_side(body: &EventBody) {
-    let line = match body {
-        EventBody::TurnStarted { input, .. } | EventBody::TurnSteered { input, .. } => {
-            format!("› {}", input.trim())
-        }
-        EventBody::PermissionRequested { tool, input, reason, .. } => {
-            format!("  ? {} · {reason}", call_line(tool, input))
-        }
-        EventBody::QuestionAsked { questions, .. } => {
-            let questions = questions.iter().map(|it| format!("  ? {}", it.question));
-            questions.collect::<Vec<_>>().join("\n")
-        }
-        _ => return,
-    };
-    agent_ui::print_text(&format!("{line}\n"));
 }
 
 pub(super) fn stop(id: &str) -> u8 {
@@ -233,25 +199,18 @@ pub(super) fn wait(args: &WaitArgs) -> u8 {
 
 fn wait_for_end(storage: &Storage, id: &str) -> Result<u8, OpenError> {
     let (log, short) = (storage.log_path(id), storage.short_id(id));
-    let mut was_waiting = false;
-    for n in 0_usize.. {
-        if agent_record::process_using(&log).is_none() {
-            break;
-        }
-        if n % LOOKS == 0 {
-            let is_waiting = SessionStatus::read(storage, id)?.state == SessionState::Waiting;
-            if is_waiting && !was_waiting {
-                agent_ui::print_notice(&format!(
-                    "session {short} waits for you: agent attach {short}"
-                ));
-            }
-            was_waiting = is_waiting;
+    let mut is_told = false;
+    while agent_record::process_using(&log).is_some() {
+        if !is_told && SessionStatus::read(storage, id)?.state == SessionState::Waiting {
+            let notice = format!("session {short} waits for you: agent attach {short}");
+            agent_ui::print_notice(&notice);
+            is_told = true;
         }
         thread::sleep(INTERVAL);
     }
     let status = SessionStatus::read(storage, id)?;
     let ending = status.progress.ending;
-    let how = ending.map_or(SessionState::Lost.in_words(), |ending| ending.as_str());
+    let how = ending.map_or("lost", Ending::as_str);
     agent_ui::print_text(&format!("{short}  {how}\n"));
-    Ok(ending.map_or(LOST, |ending| ending.exit_code()))
+    Ok(ending.map_or(LOST, Ending::exit_code))
 }

@@ -154,7 +154,7 @@ fn a_session_survives_its_terminal_and_is_continued_with_attach() {
     assert!(done.stdout.contains("completed"), "{done:?}");
     assert!(!session.socket().exists());
     let log = test.agent(&["logs", ID]).expect_code(0).stdout;
-    assert!(log.contains("› write it") && log.contains("it is written"), "{log}");
+    assert!(log.contains("user: write it") && log.contains("it is written"), "{log}");
 }
 
 #[test]
@@ -205,12 +205,13 @@ fn wait_has_the_exit_codes_of_the_runs_and_the_user_is_told() {
     let good = Background::start(&test, &["write it"]);
     good.wait().expect_code(0);
     let limited = Background::start(&test, &["--max-turns", "1", "write it"]);
+    test.agent(&["wait", &good.id, &limited.id]).expect_code(124);
+    std::fs::remove_file(test.root().join("a.txt")).unwrap();
     let limits = ["--set", "limits.background_answer_timeout=1s"];
     let denied = Background::start(
         &test,
         &[&limits[..], &["--permission-mode", "ask", "write it"]].concat(),
     );
-    test.agent(&["wait", &good.id, &limited.id]).expect_code(124);
     test.agent(&["wait", &denied.id, &limited.id]).expect_code(77);
     let told = std::fs::read_to_string(test.home().join("told")).unwrap();
     assert_eq!(told.matches("has ended").count(), 3, "{told}");
@@ -270,7 +271,7 @@ fn a_chat_goes_on_in_the_background() {
     let test = Test::new().script(WAITS);
     let mut pty = Pty::chat(&test, &["--permission-mode", "auto-edit"]);
     pty.send("/detach\r");
-    pty.wait_for("no message yet");
+    pty.wait_for("nothing runs");
     pty.say("wait for it");
     pty.wait_for("until [ -e go ]");
     pty.send("\x1c");

@@ -53,12 +53,6 @@ pub fn sink_for_format(
     }
 }
 
-/// Prints recorded events for users, all of it to standard output.
-pub fn log_sink() -> Box<dyn Sink> {
-    let (out, progress) = (Box::new(io::stdout()), Box::new(io::stdout()));
-    Box::new(TextOutput::new(out, is_terminal(), progress, Verbosity::Progress))
-}
-
 /// Prints each event unchanged, as a line of JSON.
 struct EventLines(Box<dyn Write + Send>);
 

@@ -56,7 +56,7 @@ impl Connection {
         stream.set_write_timeout(Some(WRITE_TIMEOUT)).map_err(in_words)?;
         stream.set_read_timeout(Some(HELLO_TIMEOUT)).map_err(in_words)?;
         let hello = json!({"type": "hello", "version": VERSION, "token": record.token});
-        writeln!(stream, "{hello}").map_err(in_words)?;
+        stream.write_all(format!("{hello}\n").as_bytes()).map_err(in_words)?;
         let reader = stream.try_clone().map_err(in_words)?;
         let mut batches = stdin::batches(reader, MAX_LINE);
         let first = batches.next().ok_or("it has just ended")?.map_err(in_words)?;
@@ -84,7 +84,7 @@ impl Connection {
 
     pub(super) fn send(&mut self, message: &Value) {
         // At the end of the session the next line is `None`.
-        _ = writeln!(self.stream, "{message}");
+        _ = self.stream.write_all(format!("{message}\n").as_bytes());
     }
 }
 

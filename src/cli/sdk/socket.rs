@@ -63,7 +63,8 @@ fn serve_program(
         None
     };
     if let Some(why) = refusal {
-        return writeln!(stream, "{}", json!({"type": "refused", "error": why}));
+        let answer = json!({"type": "refused", "error": why});
+        return stream.write_all(format!("{answer}\n").as_bytes());
     }
     stream.set_read_timeout(None)?;
     let writer = OwnedStream(stream.try_clone()?);
