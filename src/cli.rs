@@ -1,8 +1,8 @@
 //! The command line: parses it, and has one file per command.
 
 mod acp;
-mod attempts;
 mod attach;
+mod attempts;
 mod background;
 mod chat;
 mod config;

@@ -29,7 +29,7 @@ use agent_ui::tui::{
 pub(super) use chat_files::ChatFiles;
 use jobs::{FinishedUserCommand, Jobs};
 use next_step::{
-    ContinuationSink, NextStep, ended_commands_news, next_step, reopenable_id, rewind_session,
+    ContinuationSink, NextStep, detachable_id, ended_commands_news, next_step, rewind_session,
 };
 use rules::StoredRules;
 use session_work::{SessionWork, run_session_work, work_for_command};
@@ -336,7 +336,7 @@ async fn run_session_loop(
                     }
                     ChatRequest::Connect => jobs.spawn(session.connect()),
                     ChatRequest::RunCommand(CommandAction::Detach, message) => {
-                        let reason = match reopenable_id(session) {
+                        let reason = match detachable_id(session, options) {
                             Ok(_) if message.is_empty() => NOTHING_RUNS.to_owned(),
                             Ok(_) if !session.has_begun() => NOT_BEGUN.to_owned(),
                             Ok(_) => return NextStep::Detach(message),
@@ -371,7 +371,7 @@ async fn run_session_loop(
             continue;
         };
         control.begin_turn();
-        let may_detach = reopenable_id(session);
+        let may_detach = detachable_id(session, options);
         let is_done = {
             let working = run_session_work(session, options, &handle, next_work);
             tokio::pin!(working);

@@ -124,6 +124,16 @@ pub(super) fn reopenable_id(session: &Session) -> Result<String, String> {
     Ok(session.id().to_owned())
 }
 
+/// The id of a session that may continue in another process.
+pub(super) fn detachable_id(session: &Session, options: &Options) -> Result<String, String> {
+    match options.project {
+        Some(_) => {
+            Err("a session in a copy of the project does not continue in the background".to_owned())
+        }
+        None => reopenable_id(session),
+    }
+}
+
 /// The session is opened again with the directory.
 fn add_directory(session: &Session, options: &Options, path: &str) -> Result<NextStep, String> {
     let id = reopenable_id(session).map_err(|reason| {
