@@ -258,6 +258,7 @@ fn round(n: u32) -> Vec<EventBody> {
             window: Some(200_000),
             max_output_tokens: Some(32_000),
             window_source: None,
+            compacts_at: None,
             shared_bytes: 9_000,
             layers: std::collections::BTreeMap::new(),
             texts: std::collections::BTreeMap::new(),

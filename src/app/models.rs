@@ -13,6 +13,7 @@ use agent_engine::kernel::{ConfiguredModel, Price};
 use agent_host::exec::Command;
 use agent_model::{RetrySettings, WireRecorder};
 use agent_protocol::control::SessionControl;
+use agent_protocol::format_thousands;
 use agent_protocol::model::{ContextWindow, Model, ModelError, ModelErrorKind, WindowSource};
 use agent_protocol::prompt::Prompts;
 
@@ -385,6 +386,17 @@ impl ModelFacts {
             None => "price not known".to_owned(),
         };
         format!("window {} · {price}", self.window)
+    }
+
+    /// For a list: `window 272,000 · $5 in, $30 out`, per million tokens.
+    pub fn describe_briefly(&self) -> String {
+        let ContextWindow { tokens, source } = self.window;
+        let source = if source == WindowSource::Assumed { " (assumed)" } else { "" };
+        let price = match self.price {
+            Some(Price { input, output, .. }) => format!("${input} in, ${output} out"),
+            None => "price not known".to_owned(),
+        };
+        format!("window {}{source} · {price}", format_thousands(tokens))
     }
 }
 

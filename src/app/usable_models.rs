@@ -47,11 +47,11 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
         match resolved(&id) {
             _ if config::is_file_model(&id) => found.push((id, "recorded answers".to_owned())),
             Err(error) => problems.push(error.to_string()),
+            // A model of a server that lists its models is usable if it is listed.
+            Ok(_) if listed.iter().any(|(name, ..)| id.starts_with(&format!("{name}/"))) => {}
             Ok(Some(model)) if model.api_key.is_some() || model.table.api_key_command.is_some() => {
                 found.push((id, model.key_source));
             }
-            // Without a key the model is usable if its server lists it.
-            Ok(_) if listed.iter().any(|(name, ..)| id.starts_with(&format!("{name}/"))) => {}
             Ok(_) if silent.iter().any(|name| id.starts_with(&format!("{name}/"))) => {}
             Ok(Some(model)) => {
                 problems.push(format!("{id}: no server answers at {}", model.base_url));

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::options::{self, RunArgs};
 use super::worktree;
-use crate::app::{OpenError, Options, Session, SessionChoice, UndoOptions};
+use crate::app::{self, OpenError, Options, Session, SessionChoice, UndoOptions};
 use crate::config::{LoadedConfig, UserDirs};
 use agent_host::workspace::UndoTarget;
 use agent_protocol::control::{Interrupt, PermissionMode, SessionControl};
@@ -464,8 +464,9 @@ fn run_idle_command(
             let model = session.model();
             let effort = session.effort();
             let effort = effort.map_or_else(String::new, |it| format!(", effort {}", it.as_str()));
+            let facts = app::model_facts(&options.config.config, model).describe_briefly();
             let text = format!(
-                "the model is {model}{effort}; `/model provider/model [effort]` changes it"
+                "the model is {model}{effort} ({facts}); `/model provider/model [effort]` changes it"
             );
             return Some(ChatUpdate::Note(true, text));
         }

@@ -66,7 +66,9 @@ pub fn model_choices(config: &Config, variable: &dyn Fn(&str) -> Option<String>)
         [Some(&config.model), config.light_model.as_ref(), config.verify.model.as_ref()];
     let configured = main_models.into_iter().flatten().filter(|model| *model != "auto").cloned();
     let mut ids: Vec<String> = configured.chain(config.models.keys().cloned()).collect();
-    for preset in super::usable_presets(config, variable) {
+    // A server of the user's own has what it lists, whatever the preset knows.
+    let is_own = |name: &str| config.providers.get(name).is_some_and(|it| it.base_url.is_some());
+    for preset in super::usable_presets(config, variable).filter(|it| !is_own(&it.name)) {
         let known = provider_models(&preset.name);
         // A pattern that ends with the beginning of a date is no name: `gpt-5.4-20*`.
         let is_dated = |key: &&String| {

@@ -381,6 +381,45 @@ fn question_of_a_sub_agent_is_answered_in_the_chat() {
 }
 
 #[test]
+fn sub_agents_are_rows_until_they_are_done() {
+    let call = |n: u32| {
+        let input = json!({"description": format!("check part {n}"), "prompt": format!("part {n}"), "subagent_type": "general"});
+        format!("call: Task {input}\n")
+    };
+    let wait = "call: Bash {\"command\": \"until [ -e go ]; do sleep 0.05; done\"}";
+    let script = [
+        format!("{}{}{}", call(1), call(2), call(3)),
+        of("part 1", wait),
+        of("part 1", "text: first"),
+        of("part 2", wait),
+        of("part 2", "text: second"),
+        of("part 3", "call: LS {}\ncall: Glob {\"pattern\": \"*\"}"),
+        of("part 3", "text: third"),
+        "---\nexpect: third\ntext: all checked".to_owned(),
+    ];
+    let test = Test::new().script(&script.concat());
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("please");
+    pty.wait("three rows", |screen| {
+        let running = |n: u32| format!("\n  ◦ check part {n}  Bash until [ -e go ]; do ");
+        screen.contains("◦ 3 agents ")
+            && screen.contains(&running(1))
+            && screen.contains(&running(2))
+            && screen.contains("\n  ✓ check part 3 ")
+            && screen.contains("  2 calls")
+    });
+    test.write("go", "");
+    pty.wait_for("all checked");
+    let screen = pty.screen();
+    assert!(!screen.contains("◦ 3 agents"), "{screen}");
+    for (n, calls) in [(1, "1 call"), (3, "2 calls")] {
+        let line = format!("✓ Task general: check part {n}  {calls}");
+        assert!(screen.contains(&line), "{line}\n{screen}");
+    }
+}
+
+#[test]
 fn sub_agents_request_at_the_same_time_from_one_server() {
     let look = json!({"prompt": "look", "subagent_type": "explore"});
     let calls: Vec<(&str, Value)> = vec![("Task", look); 3];

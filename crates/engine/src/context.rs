@@ -231,6 +231,7 @@ impl Layers {
             window: Some(budget.window()),
             max_output_tokens: None,
             window_source: Some(budget.context_window().source),
+            compacts_at: Some(budget.threshold()),
             shared_bytes,
             layers,
             texts,

@@ -7,6 +7,7 @@
 mod answer_guard;
 mod answer_schema;
 mod background_request;
+mod call_draft;
 mod checks;
 mod classify;
 mod compaction;

@@ -68,6 +68,9 @@ impl<'a> TextCallDecoder<'a> {
             if let Delta::Text(text) = &delta {
                 let found = self.reader.push(text);
                 self.collect_segments(found, &mut deltas);
+                if self.reader.holds_call() {
+                    deltas.push(Delta::Held(text.clone()));
+                }
             } else {
                 if matches!(delta, Delta::Call { .. }) {
                     self.reported.apply_delta(&delta);

@@ -287,6 +287,9 @@ pub enum EventBody {
         /// Their cost, if the model's price is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
+        /// The call that is being written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallProgress>,
     },
     /// The text of an answer that is still arriving, at intervals, in case the program is killed.
     #[serde(rename = "model.partial")]
@@ -757,6 +760,9 @@ pub struct ModelRequested {
     /// Where that number comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_source: Option<WindowSource>,
+    /// A conversation of more tokens is compacted before its next request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacts_at: Option<u64>,
     /// The limit of the answer that was asked for, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
@@ -887,6 +893,19 @@ pub struct SessionRule {
     pub is_written: bool,
 }
 
+/// A call whose arguments are still arriving.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallProgress {
+    /// Its number in the answer, from 0.
+    pub number: usize,
+    /// The tool, as the model names it; empty if that is not known yet.
+    pub tool: String,
+    /// Its path, command or other subject, as far as it is complete; of several lines the first.
+    pub subject: String,
+    /// Lines in the texts of its arguments so far.
+    pub lines: u64,
+}
+
 /// The model answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelResponded {
@@ -971,6 +990,9 @@ pub struct TurnFinished {
     pub cost_usd: Option<f64>,
     /// Duration.
     pub time_ms: u64,
+    /// The part of it in which a question waited for the user.
+    #[serde(default, skip_serializing_if = "super::model::is_zero")]
+    pub waiting_ms: u64,
     /// Time spent waiting for models.
     pub model_ms: u64,
 }

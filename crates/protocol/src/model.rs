@@ -187,6 +187,8 @@ pub enum Delta {
     Reasoning(String),
     /// Text that is no part of the answer: the model imitates the result of a tool, and goes on.
     Dropped(String),
+    /// Text that may be a call: it follows as a call, or as text.
+    Held(String),
     /// A fragment. `id` and `name` are in the first one, if the server sends them at all.
     Call {
         /// Number of the call in this answer.
@@ -354,6 +356,7 @@ impl Reply {
             Delta::Text(text) => self.text.push_str(text),
             Delta::Reasoning(text) => self.reasoning.push_str(text),
             Delta::Dropped(text) => self.dropped.push_str(text),
+            Delta::Held(_) => {}
             Delta::Call { index, id, name, arguments } => {
                 let at = self.indexes.iter().position(|i| i == index).unwrap_or_else(|| {
                     self.indexes.push(*index);

@@ -238,7 +238,8 @@ pub fn describe_undone_files(
     shown.join(", ")
 }
 
-fn call_subject(tool: &str, input: &Object) -> String {
+/// The path, command or other subject of a call; empty if it has none.
+pub fn call_subject(tool: &str, input: &Object) -> String {
     mcp_subject(tool, input).unwrap_or_else(|| {
         let texts = SUBJECT_FIELDS.iter().find_map(|name| input.get(*name).and_then(Value::as_str));
         texts.or_else(|| Some(background_operation(input)?.1)).unwrap_or_default().to_owned()

@@ -381,8 +381,9 @@ impl<'a> Jobs<'a> {
         let (config, handle) = (&self.options.config.config, self.handle.clone());
         self.spawn(async move {
             if let Ok((models, _)) = app::usable_models(config).await {
-                let ids = models.into_iter().map(|model| model.id).collect();
-                handle.send(ChatUpdate::Models(ids));
+                let models = models.into_iter();
+                let models = models.map(|model| (model.id, model.facts.describe_briefly()));
+                handle.send(ChatUpdate::Models(models.collect()));
             }
         });
     }

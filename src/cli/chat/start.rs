@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::chat_files::ChatFiles;
-use crate::app::{OpenError, Storage};
+use crate::app::{self, OpenError, Storage};
 use crate::cli::options::{
     self, ContinueOptions, LimitOptions, ModelOptions, RunArgs, ToolOptions,
 };
@@ -156,7 +156,10 @@ pub(in crate::cli) fn chat_settings(
         branch: places.branch(),
         prompts: config.prompts.clone(),
         preconnect: config.config.requests.preconnect,
-        models: config::model_choices(&config.config, &variable),
+        models: config::model_choices(&config.config, &variable)
+            .into_iter()
+            .map(|id| (id.clone(), app::model_facts(&config.config, &id).describe_briefly()))
+            .collect(),
     })
 }
 

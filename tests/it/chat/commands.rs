@@ -941,7 +941,7 @@ fn model_picker_checks_the_server_and_updates_the_status() {
     });
     let config = format!(
         "model = \"mine/small\"\n[providers.mine]\nbase_url = \"{}\"\n[providers.gone]\n\
-         base_url = \"http://127.0.0.1:1/v1\"\n[models.\"mine/large\"]\ncontext_window = 2000000\n\
+         base_url = \"http://127.0.0.1:1/v1\"\n[models.\"mine/large\"]\ncontext_window = 2000000\nprice_in = 2.0\nprice_out = 10.5\n\
          [models.\"mine/unlisted\"]\n[models.\"gone/model\"]\n",
         server.url()
     );
@@ -949,8 +949,13 @@ fn model_picker_checks_the_server_and_updates_the_status() {
     let mut pty = Pty::start(&test, &[], 24, 80, "xterm-256color");
     pty.wait_for("/help");
     pty.say("/model");
-    pty.wait_for("the model is mine/small");
-    pty.wait_for("▸ mine/small     answers now");
+    pty.wait_for("the model is mine/small (window 128,000 (assumed) · price not known)");
+    // Only what the server lists, as soon as it is known.
+    pty.wait("the list of the server", |screen| {
+        screen.contains("▸ mine/small  window 128,000 (assumed) · price not known · answers now")
+            && screen.contains("  mine/large  window 2,000,000 · $2 in, $10.5 out\n")
+            && !screen.contains("mine/unlisted")
+    });
     pty.send("large");
     pty.wait_for("▸ mine/large");
     pty.send("\r");

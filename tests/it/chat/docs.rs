@@ -98,6 +98,7 @@ fn with_fixed_facts(screen: &str) -> String {
         (r"(?m)^sandbox .*$", "sandbox   namespaces+landlock+seccomp, network off"),
         (r"\b\d+ s\b", "2 s"),
         (r"\b\d+\.\d s\b", "0.2 s"),
+        (r" \(\+0\.2 s waiting for you\)", ""),
     ];
     let mut screen = screen.to_owned();
     for (pattern, settled) in rules {

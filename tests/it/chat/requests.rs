@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::server::{self, Chunk, Reply, Server};
 use crate::support::{Pty, Test, wait_for};
@@ -250,6 +250,149 @@ fn tokens_and_cost_are_estimated_while_an_answer_streams() {
         pty.send("\x1b");
         pty.wait_for("stopped by you");
     }
+}
+
+/// A wire format, further settings, and the beginning of an answer whose call has these parts of arguments.
+fn beginnings_of_a_call([start, rest]: [&str; 2]) -> [(&'static str, &'static str, Vec<Value>); 5] {
+    let chat =
+        |delta: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    let function = |function: Value| {
+        let call = json!({"index": 0, "id": "c", "type": "function", "function": function});
+        chat(json!({"tool_calls": [call]}))
+    };
+    let item = json!({"type": "function_call", "id": "i", "call_id": "c", "name": "Write", "arguments": ""});
+    let of_item = |part: &str| json!({"type": "response.function_call_arguments.delta", "output_index": 0, "item_id": "i", "delta": part});
+    let block = json!({"type": "tool_use", "id": "c", "name": "Write", "input": {}});
+    let of_block = |part: &str| {
+        let delta = json!({"type": "input_json_delta", "partial_json": part});
+        json!({"type": "content_block_delta", "index": 0, "delta": delta})
+    };
+    let arguments: Value = serde_json::from_str(&format!("{start}{rest}\"}}")).unwrap();
+    let part = json!({"functionCall": {"name": "Write", "args": arguments}});
+    let held = format!("<tool_call>{{\"name\": \"Write\", \"arguments\": {start}");
+    [
+        (
+            "openai-chat",
+            "",
+            vec![
+                chat(json!({"content": "I write it."})),
+                function(json!({"name": "Write", "arguments": start})),
+                function(json!({"arguments": rest})),
+            ],
+        ),
+        (
+            "openai-responses",
+            "",
+            vec![
+                json!({"type": "response.output_item.added", "output_index": 0, "item": item}),
+                of_item(start),
+                of_item(rest),
+            ],
+        ),
+        (
+            "anthropic-messages",
+            "",
+            vec![
+                json!({"type": "message_start", "message": {"usage": {"input_tokens": 10}}}),
+                json!({"type": "content_block_start", "index": 0, "content_block": block}),
+                of_block(start),
+                of_block(rest),
+            ],
+        ),
+        // The API sends whole calls.
+        ("gemini", "", vec![json!({"candidates": [{"content": {"parts": [part]}}]})]),
+        (
+            "openai-chat",
+            "[providers.test.dialect]\ntext_calls = \"accepted\"\n",
+            vec![chat(json!({"content": held})), chat(json!({"content": rest}))],
+        ),
+    ]
+}
+
+#[test]
+fn call_that_is_being_written_is_visible_on_all_wires() {
+    let lines = |n: usize| "x = \\\"a\\\"\\n".repeat(n);
+    let start = format!("{{\"path\": \"shop/new.py\", \"content\": \"{}", lines(40));
+    for (wire, more, events) in beginnings_of_a_call([&start, &lines(44)]) {
+        let server = Server::with(move |_, _| {
+            let events: Vec<String> = events.iter().map(Value::to_string).collect();
+            let events: Vec<&str> = events.iter().map(String::as_str).collect();
+            server::sse_raw(&events).then(Chunk::Pause(LONG))
+        });
+        let url = server.url();
+        let test = Test::new().user_config(&format!(
+            "model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\nwire = \"{wire}\"\n{more}",
+            url.trim_end_matches("/v1")
+        ));
+        let mut pty = chat(&test, &[]);
+        pty.wait_for("84 lines so far");
+        let screen = pty.screen();
+        let is_named = screen.contains("◦ Write shop/new.py  84 lines so far");
+        assert!(is_named || !more.is_empty(), "{wire}\n{screen}");
+        assert!(screen.contains("answering · "), "{wire}\n{screen}");
+        assert_eq!(screen.contains("I write it.\n\n◦"), wire == "openai-chat" && more.is_empty());
+        pty.send("\x1b");
+        pty.wait_for("stopped by you");
+        assert!(!pty.screen().contains("so far"), "{wire}\n{}", pty.screen());
+        assert!(!test.has_event("model.progress"), "it is not recorded");
+    }
+}
+
+#[test]
+fn end_of_a_turn_shows_its_own_time_and_what_was_written() {
+    let test = Test::new().script(
+        "call: Bash {\"command\": \"touch x\"}\nusage: 2000 40\n---\ntext: done\nusage: 2100 30",
+    );
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.say("hello");
+    pty.wait_for_question();
+    std::thread::sleep(Duration::from_millis(1100));
+    pty.send("y");
+    pty.wait_for(" waiting for you) · 70 tokens out");
+    pty.wait_for("2.1k tokens (");
+    let turn = test.events_of("turn.finished").remove(0);
+    let [all, waiting] = ["time_ms", "waiting_ms"].map(|name| turn[name].as_u64().unwrap());
+    assert!(1000 < waiting && waiting <= all, "{turn}");
+    pty.say("/quit");
+    pty.end();
+    let pty = Pty::chat(&test, &["-c"]);
+    pty.wait_for(" waiting for you) · 70 tokens out");
+}
+
+/// The colour of this text in its first line.
+fn colour_of(pty: &Pty, text: &str) -> vt100::Color {
+    pty.with_screen(|screen| {
+        let rows: Vec<String> = screen.rows(0, screen.size().1).collect();
+        let row = rows.iter().position(|row| row.contains(text)).unwrap();
+        let column = rows[row][..rows[row].find(text).unwrap()].chars().count();
+        let cell = screen.cell(row.try_into().unwrap(), column.try_into().unwrap());
+        cell.unwrap().fgcolor()
+    })
+}
+
+#[test]
+fn crowded_context_is_yellow_and_red_before_it_is_compacted() {
+    let colours = [(4990, "(50 %) · "), (7190, "(72 %) · "), (7690, "(77 %), compacts soon · ")].map(
+        |(tokens, text)| {
+            let text_chunk = json!({"choices": [{"index": 0, "delta": {"content": "Hi."}, "finish_reason": "stop"}]});
+            let usage = json!({"choices": [], "usage": {"prompt_tokens": tokens, "completion_tokens": 10}});
+            let server = Server::with(move |_, _| {
+                server::sse_raw(&[&text_chunk.to_string(), &usage.to_string(), "[DONE]"])
+            });
+            let test = project(&server, "[models.\"test/m\"]\ncontext_window = 10000\n");
+            let mut pty = chat(&test, &[]);
+            pty.wait_for(text);
+            let colour = colour_of(&pty, "k tokens (");
+            let ask = colour_of(&pty, "ask · ");
+            pty.send("\x1b[Z");
+            pty.wait_for("auto-edit · ");
+            (colour, ask, colour_of(&pty, "auto-edit · "))
+        },
+    );
+    let [(quiet, ask, yellow), (crowded, ..), (at_limit, ..)] = colours;
+    assert_eq!((quiet, crowded), (ask, yellow));
+    assert!(at_limit != quiet && at_limit != crowded && quiet != crowded, "{colours:?}");
 }
 
 #[test]

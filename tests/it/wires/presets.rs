@@ -360,6 +360,16 @@ fn models_of_a_proxy_are_listed_by_the_names_to_use() {
 }
 
 #[test]
+fn server_of_the_user_has_only_the_models_that_it_lists() {
+    let list = json!({"data": [{"id": "mine"}]});
+    let server = Server::with(move |_, _| server::json(200, &list));
+    let test = project("openai", &server).env("OPENAI_API_KEY", "k");
+    let done = test.agent(&["models", "--set", "model=openai/mine"]).expect_code(0);
+    assert!(done.stdout.contains("* openai/mine "), "{}", done.stdout);
+    assert!(!done.stdout.contains("openai/gpt"), "{}", done.stdout);
+}
+
+#[test]
 fn models_names_configured_servers_without_a_list() {
     let unreadable = Server::with(|_, _| server::json(200, &json!({"models": "none"})));
     let config = format!(

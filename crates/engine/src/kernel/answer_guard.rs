@@ -48,7 +48,9 @@ impl AnswerGuard {
                 *self = Self { limit: self.limit, ..Self::default() };
                 return None;
             }
-            Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => return None,
+            Delta::Held(_) | Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => {
+                return None;
+            }
         };
         let room = self.limit - self.bytes;
         let is_too_long = part.len() > room;

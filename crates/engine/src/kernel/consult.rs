@@ -146,6 +146,7 @@ pub(super) fn describe_request(
         window: Some(configured.window.tokens),
         max_output_tokens: None,
         window_source: Some(configured.window.source),
+        compacts_at: None,
         shared_bytes: 0,
         layers: BTreeMap::from([
             ("l1".to_owned(), layer(request.system.len())),

@@ -198,6 +198,9 @@ impl Kernel {
         // The rest of this turn's budget may be spent until the next turn, which counts it.
         self.update_spend_limit(&mut turn);
         let elapsed = self.parts.events.clock().now().duration_since(turn.started);
+        // Questions of sub-agents belong to the turn.
+        let is_main = self.parts.sub_agent.is_none();
+        let waiting_time = is_main.then(|| self.parts.control.take_waiting_time());
         let finished = TurnFinished {
             ending,
             result,
@@ -215,6 +218,7 @@ impl Kernel {
             estimated_tokens: turn.spent.estimated_tokens,
             cost_usd: turn.spent.cost_usd(),
             time_ms: millis(elapsed),
+            waiting_ms: waiting_time.map_or(0, millis),
             model_ms: millis(turn.spent.model_time),
         };
         self.parts.events.emit(match &self.parts.sub_agent {

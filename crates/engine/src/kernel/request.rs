@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::call_draft::CallDraft;
 use super::millis;
 use super::spend::{ConfiguredModel, ModelCost};
 use crate::context::ContextBudget;
@@ -57,6 +58,7 @@ impl<'a> PendingRequest<'a> {
             request: self,
             budget,
             bytes: 0,
+            draft: CallDraft::default(),
             last_change: self.sent_at,
             reported: None,
             recorded: (0, self.sent_at),
@@ -127,6 +129,7 @@ pub(super) struct ReplyProgress<'a> {
     request: &'a PendingRequest<'a>,
     budget: &'a ContextBudget,
     bytes: usize,
+    draft: CallDraft,
     /// When the last data arrived, or the last attempt failed.
     last_change: Instant,
     /// Bytes at the last report, and its time.
@@ -147,13 +150,22 @@ impl ReplyProgress<'_> {
 
     pub(super) fn count_delta(&mut self, delta: &Delta) {
         self.last_change = self.request.events.clock().now();
+        let mut is_news = false;
         self.bytes += match delta {
-            Delta::Text(text) | Delta::Reasoning(text) | Delta::Dropped(text) => text.len(),
-            Delta::Call { name, arguments, .. } => {
+            Delta::Text(text) | Delta::Reasoning(text) | Delta::Dropped(text) => {
+                self.draft = CallDraft::default();
+                text.len()
+            }
+            Delta::Held(text) => {
+                self.draft.push(usize::MAX, Some("text that may be a call"), text);
+                text.len()
+            }
+            Delta::Call { index, name, arguments, .. } => {
+                is_news = self.draft.push(*index, name.as_deref(), arguments);
                 name.as_ref().map_or(0, String::len) + arguments.len()
             }
             Delta::Retry(_) => {
-                (self.bytes, self.reported) = (0, None);
+                (self.bytes, self.reported, self.draft) = (0, None, CallDraft::default());
                 return;
             }
             Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => return,
@@ -164,11 +176,13 @@ impl ReplyProgress<'_> {
         let is_due = self.reported.is_none_or(|(bytes, at)| {
             self.bytes - bytes >= PROGRESS_BYTES || now.duration_since(at) >= PROGRESS_TIME
         });
+        let is_due = is_due || is_news;
         if is_due {
             self.reported = Some((self.bytes, now));
             let usage = Usage { output_tokens: self.budget.tokens(self.bytes), ..estimated_usage };
             let cost_usd = configured_model.cost(usage);
-            events.emit(EventBody::ModelProgress { purpose, usage, cost_usd });
+            let call = self.draft.progress();
+            events.emit(EventBody::ModelProgress { purpose, usage, cost_usd, call });
         }
     }
 

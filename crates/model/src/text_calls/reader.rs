@@ -116,6 +116,11 @@ impl<'a> TextCallReader<'a> {
         found
     }
 
+    /// What was received last may be a call.
+    pub(super) fn holds_call(&self) -> bool {
+        matches!(self.state, ReaderState::Call(_))
+    }
+
     pub(super) fn finish(&mut self) -> Vec<Segment> {
         let mut found = Vec::new();
         match self.state {

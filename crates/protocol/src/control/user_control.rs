@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use schemars::JsonSchema;
@@ -86,6 +87,8 @@ struct SharedControls {
     accepts_denials: AtomicBool,
     can_ask_questions: AtomicBool,
     requests: Mutex<PendingRequests>,
+    /// The time for which questions have waited.
+    waiting_time: Mutex<Duration>,
     /// Bytes of output that are not read yet, and their limit.
     unread: OnceLock<(watch::Receiver<usize>, usize)>,
 }
@@ -111,8 +114,16 @@ pub enum UserReply {
 /// The question about a call, until it is settled.
 #[derive(Debug)]
 pub struct OpenQuestion {
+    session: Arc<SharedControls>,
+    opened: Instant,
     replies: UnboundedReceiver<UserReply>,
     cancel: CancellationToken,
+}
+
+impl Drop for OpenQuestion {
+    fn drop(&mut self) {
+        *self.session.waiting_time.lock() += self.opened.elapsed();
+    }
 }
 
 impl OpenQuestion {
@@ -275,7 +286,13 @@ impl SessionControl {
     pub fn open_question(&self, call: &str) -> OpenQuestion {
         let (sender, replies) = unbounded_channel();
         self.session.requests.lock().open_question = Some((call.to_owned(), sender));
-        OpenQuestion { replies, cancel: self.cancellation_token() }
+        let (session, opened) = (self.session.clone(), Instant::now());
+        OpenQuestion { session, opened, replies, cancel: self.cancellation_token() }
+    }
+
+    /// The time for which questions have waited for the user since the last call.
+    pub fn take_waiting_time(&self) -> Duration {
+        std::mem::take(&mut self.session.waiting_time.lock())
     }
 
     /// Delivers the user's answer about this call; an answer to another question is ignored. A

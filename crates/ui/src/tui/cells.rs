@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-pub(super) use call::{Call, CallState, PermissionQuestion};
-pub(super) use lines::{error_parts, format_count, format_millis};
+pub(super) use call::{Call, CallState, PermissionQuestion, describe_agent_work};
+pub(super) use lines::{error_parts, format_count, format_millis, format_seconds, title_line};
 
 use super::markdown;
 use super::text::{truncate, width, wrap_with_prefixes};
@@ -22,7 +22,6 @@ use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use lines::{
     failure_lines, live_output_lines, message_lines, output_lines, prefixed_lines, text_lines,
-    title_line,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +179,7 @@ impl Cell {
 
     /// A cell that is done does not change any more.
     pub(super) fn is_done(&self) -> bool {
-        self.as_call().is_none_or(|call| matches!(call.state, CallState::Done(_)))
+        self.as_call().is_none_or(Call::is_done)
     }
 
     pub(super) fn as_call(&self) -> Option<&Call> {
@@ -340,17 +339,21 @@ fn turn_end_lines(
     options: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
+    let own_ms = finished.time_ms.saturating_sub(finished.waiting_ms);
     // A quick answer without tool calls needs no summary.
-    let is_trifle =
-        finished.ending.is_success() && finished.rounds <= 1 && finished.time_ms < 10_000;
+    let is_trifle = finished.ending.is_success() && finished.rounds <= 1 && own_ms < 10_000;
     if is_trifle && detail == Detail::Brief {
         return Vec::new();
     }
-    let mut facts = vec![format_millis(finished.time_ms)];
+    // (`/cost` has the totals.)
+    let mut facts = vec![format_millis(own_ms)];
+    if finished.waiting_ms >= 1000 {
+        facts[0].push_str(&format!(" (+{} waiting for you)", format_millis(finished.waiting_ms)));
+    }
     let spending = finished.spending();
-    let tokens = format_count(spending.usage.total());
-    facts.push(format!("{}{tokens} tokens", spending.estimate_mark()));
-    facts.extend(spending.formatted_cost().filter(|_| spending.cost_usd > Some(0.0)));
+    if let n @ 1.. = spending.usage.output_tokens {
+        facts.push(format!("{}{} tokens out", spending.estimate_mark(), format_count(n)));
+    }
     match finished.files_changed.as_slice() {
         [] => {}
         files if files.len() <= 3 => {

@@ -12,18 +12,20 @@ use ratatui::text::Line;
 
 use super::cells::{
     Call, CallState, Cell, CellGroup, Detail, KernelNote, PermissionQuestion, RenderOptions,
-    TodoChange, Tone,
+    TodoChange, Tone, title_line,
 };
 use super::markdown::MarkdownStream;
+use super::theme::StyleRole;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    DISTILLATION, Event, EventBody, RequestLayer, SessionStarted, TurnFinished,
+    CallProgress, DISTILLATION, Event, EventBody, RequestLayer, SessionStarted, TurnFinished,
     describe_resume_point,
 };
 use agent_protocol::message::Image;
 use agent_protocol::model::WindowSource;
 use agent_protocol::plan::Plan;
+use agent_protocol::pluralize;
 use agent_protocol::provider::Effort;
 use agent_protocol::spending::Spending;
 use agent_protocol::terminal_escape::escape_literal_line;
@@ -42,6 +44,8 @@ pub(super) struct Conversation {
     stream_has_begun: bool,
     pending_answers: VecDeque<PendingAnswer>,
     pub(super) reasoning: String,
+    /// The calls of the answer that is arriving.
+    drafts: Vec<CallProgress>,
     /// The keys are ids.
     agents: HashMap<String, agents::AgentProgress>,
     /// The terminal already shows the message as the user typed it.
@@ -67,6 +71,8 @@ pub(super) struct Conversation {
     /// In tokens; `None`: not known.
     pub(super) window: Option<u64>,
     pub(super) window_source: Option<WindowSource>,
+    /// A conversation of more tokens is compacted; `None`: not known.
+    pub(super) compacts_at: Option<u64>,
     /// Answers of sub-agents are included.
     pub(super) spending: Spending,
     earlier_spending: Spending,
@@ -150,8 +156,9 @@ impl Conversation {
                 self.add_user_message(input, shown.as_deref(), images);
             }
             EventBody::ModelRequested(requested) => self.apply_model_request(requested, now),
-            EventBody::ModelProgress { purpose, usage, cost_usd } => {
+            EventBody::ModelProgress { purpose, usage, cost_usd, call } => {
                 self.apply_model_progress(*purpose, *usage, *cost_usd, now);
+                self.update_draft(call.as_ref(), now);
             }
             EventBody::ModelDelta { text, reasoning: true } => {
                 self.set_last_data(Some(now));
@@ -162,6 +169,7 @@ impl Conversation {
             EventBody::ModelDelta { text, reasoning: false } => {
                 self.set_last_data(Some(now));
                 self.add_retry_note("");
+                self.drafts.clear();
                 self.finish_reasoning();
                 self.streamed_answer.push_str(text);
                 self.stream.push(text);
@@ -292,6 +300,7 @@ impl Conversation {
     }
 
     fn finish_turn(&mut self, finished: &TurnFinished) {
+        self.drafts.clear();
         self.finish_reasoning();
         self.finish_stream();
         for cell in &mut self.cells {
@@ -412,6 +421,10 @@ impl Conversation {
         if let Some(turn) = &mut self.turn
             && turn.activity != activity
         {
+            // The time for which a question waited is not that of the turn.
+            if turn.activity == TurnActivity::Asking {
+                turn.started += now.saturating_duration_since(turn.activity_since);
+            }
             turn.activity = activity;
             turn.activity_since = now;
         }
@@ -433,6 +446,18 @@ impl Conversation {
             });
             self.cells.push(Cell::Answer(std::mem::take(&mut self.streamed_answer)));
         }
+    }
+
+    /// The calls of the answer that is arriving.
+    pub(super) fn draft_lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
+        let drafts = self.drafts.iter().enumerate();
+        let lines = drafts.map(|(n, draft)| {
+            let is_open = n + 1 == self.drafts.len() && draft.lines > 0;
+            let how = format!("{} so far", pluralize(draft.lines, "line"));
+            let how = if is_open { how.as_str() } else { "" };
+            title_line(("◦ ", StyleRole::User), &draft.tool, &draft.subject, how, options)
+        });
+        lines.collect()
     }
 
     pub(super) fn streamed_tail(&self, options: RenderOptions) -> Vec<Line<'static>> {

@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 
 use self::footer::Footer;
 use super::cells::{
-    CallState, CellGroup, Detail, RenderOptions, format_millis, plan_lines, running_shell_lines,
+    CallState, CellGroup, Detail, RenderOptions, format_seconds, plan_lines, running_shell_lines,
 };
 use super::conversation::{Conversation, TurnActivity};
 use super::keys::KeyAction;
@@ -126,10 +126,12 @@ impl State {
             // The call of a question is shown with the question.
             let questioned = self.questioned_call();
             let calls = self.conversation.open_calls();
-            let calls: Vec<_> = calls.filter(|call| Some(&*call.id) != questioned).collect();
+            let calls = calls.filter(|call| Some(&*call.id) != questioned && call.tool != "Task");
+            let calls: Vec<_> = calls.collect();
             let running = calls.iter().filter(|call| !matches!(call.state, CallState::Waiting));
             let n_running = running.count();
             let room = room.saturating_sub(end.len() + 2);
+            lines.extend(self.conversation.agent_lines(options, room, self.now));
             for (n, call) in calls.iter().enumerate() {
                 let mut call_lines = call.outcome_lines(options, Detail::Brief);
                 // The beginning of its output is left out, not its title.
@@ -146,6 +148,11 @@ impl State {
         } else {
             lines = tail;
         }
+        let drafts = self.conversation.draft_lines(options);
+        if kind == CellGroup::Text && !drafts.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.extend(drafts);
         if !lines.is_empty() && self.conversation.needs_blank_line(kind) {
             lines.insert(0, Line::default());
         }
@@ -302,12 +309,13 @@ impl State {
             }
             _ => activity.into_owned(),
         };
-        let passed = self.now.saturating_duration_since(turn.started).as_secs();
-        let active = self.now.saturating_duration_since(turn.activity_since).as_secs();
+        // While a question waits, its time is shown instead of the turn's.
+        let is_asking = turn.activity == TurnActivity::Asking;
+        let since = if is_asking { turn.activity_since } else { turn.started };
+        let passed = self.now.saturating_duration_since(since).as_secs();
         let silent = turn.last_data.map(|at| self.now.saturating_duration_since(at));
         let time = match silent.filter(|silent| *silent >= NO_DATA_AFTER) {
             Some(silent) => format!(" · no data for {}", format_seconds(silent.as_secs())),
-            None if active >= 5 && active + 2 < passed => format!(" {active} s"),
             None => String::new(),
         };
         Some(format!("{activity}{time} · {}", format_seconds(passed)))
@@ -408,12 +416,4 @@ fn mark_cursor(line: &mut Line<'static>, column: usize) {
 
 fn min_call_rows(rows: usize) -> usize {
     rows.div_ceil(2)
-}
-
-fn format_seconds(seconds_passed: u64) -> String {
-    if seconds_passed < 60 {
-        format!("{seconds_passed} s")
-    } else {
-        format_millis(seconds_passed * 1000)
-    }
 }

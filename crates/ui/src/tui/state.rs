@@ -69,7 +69,8 @@ pub struct Settings {
     pub notices: Vec<String>,
     pub branch: Option<String>,
     pub prompts: Prompts,
-    pub models: Vec<String>,
+    /// Ids, each with its facts in a few words.
+    pub models: Vec<(String, String)>,
     /// Whether typing opens the connection to the model's server.
     pub preconnect: bool,
 }
@@ -119,7 +120,7 @@ pub enum ChatUpdate {
     MessageWithdrawn(UserInput),
     Files(Arc<[String]>),
     OwnCommands(Vec<CustomCommand>),
-    Models(Vec<String>),
+    Models(Vec<(String, String)>),
     /// Id and description.
     Sessions(Vec<(String, String)>),
     ShellOutput {
@@ -471,7 +472,7 @@ impl State {
                 self.update_popup();
             }
             ChatUpdate::OwnCommands(commands) => self.set_own_commands(commands),
-            ChatUpdate::Models(models) => self.add_models(models),
+            ChatUpdate::Models(models) => self.set_models(models),
             ChatUpdate::ShellOutput { id, tail } => {
                 if let Some(shell) = self.shells.iter_mut().find(|shell| shell.id == id) {
                     shell.tail = tail;
@@ -505,6 +506,7 @@ impl State {
                 self.conversation.effort = effort;
                 self.conversation.window = Some(window.tokens);
                 self.conversation.window_source = Some(window.source);
+                self.conversation.compacts_at = None;
             }
             ChatUpdate::SessionRewound(text) => {
                 self.conversation.insert_note(Tone::Quiet, &text);

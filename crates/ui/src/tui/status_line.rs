@@ -6,6 +6,10 @@ use super::theme::StyleRole;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::terminal_escape::escape_literal_line;
 
+/// Percent of the window, and of the size at which a compaction follows.
+const CROWDED: u64 = 70;
+const AT_LIMIT: u64 = 95;
+
 /// An item of the status line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusItem {
@@ -64,10 +68,9 @@ impl State {
                 let mode = conversation.mode?;
                 let role = match mode {
                     PermissionMode::Full => StyleRole::Bad,
+                    PermissionMode::AutoEdit => StyleRole::Warn,
                     PermissionMode::Plan => StyleRole::Strong,
-                    PermissionMode::ReadOnly | PermissionMode::Ask | PermissionMode::AutoEdit => {
-                        StyleRole::Quiet
-                    }
+                    PermissionMode::ReadOnly | PermissionMode::Ask => StyleRole::Quiet,
                 };
                 return Some((mode.as_str().to_owned(), role));
             }
@@ -81,13 +84,19 @@ impl State {
                 format!("{model}{}", effort.unwrap_or_default())
             }
             StatusItem::Context if conversation.context_tokens > 0 => {
-                let tokens = format_count(conversation.context_tokens);
-                let share = conversation.window.map(|window| {
-                    let percent = conversation.context_tokens.saturating_mul(100) / window.max(1);
-                    format!(" ({percent} %)")
-                });
+                let used = conversation.context_tokens;
+                let percent_of = |all: u64| used.saturating_mul(100) / all.max(1);
+                let percent = conversation.window.map(percent_of);
+                let share = percent.map_or_else(String::new, |percent| format!(" ({percent} %)"));
                 let tilde = if conversation.tokens_are_estimated { "~" } else { "" };
-                format!("{tilde}{tokens} tokens{}", share.unwrap_or_default())
+                let text = format!("{tilde}{} tokens{share}", format_count(used));
+                return Some(if conversation.compacts_at.map(percent_of) >= Some(AT_LIMIT) {
+                    (format!("{text}, compacts soon"), StyleRole::Bad)
+                } else if percent > Some(CROWDED) {
+                    (text, StyleRole::Warn)
+                } else {
+                    (text, StyleRole::Quiet)
+                });
             }
             StatusItem::Context => return None,
             StatusItem::Cost => {

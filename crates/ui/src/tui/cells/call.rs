@@ -4,8 +4,8 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::lines::{
-    beginning_lines, command_lines, count_lines, diff_lines, failure_lines, format_millis,
-    live_output_lines, output_lines, text_lines, title_line,
+    beginning_lines, command_lines, count_lines, diff_lines, failure_lines, format_count,
+    format_millis, live_output_lines, output_lines, text_lines, title_line,
 };
 use super::{Detail, RenderOptions};
 use crate::tui::text::truncate;
@@ -244,6 +244,22 @@ impl Call {
         options.indent("  ", &[Span::raw(place.into_owned())])
     }
 
+    pub(in crate::tui) fn is_done(&self) -> bool {
+        matches!(self.state, CallState::Done(_))
+    }
+
+    pub(in crate::tui) fn mark(&self) -> (&'static str, StyleRole) {
+        match &self.state {
+            CallState::Waiting => ("· ", StyleRole::Quiet),
+            CallState::Running { .. } => ("◦ ", StyleRole::User),
+            CallState::Done(outcome) => match outcome.mark {
+                OutcomeMark::Good => ("✓ ", StyleRole::Good),
+                OutcomeMark::Partial => ("! ", StyleRole::Warn),
+                OutcomeMark::Bad => ("✗ ", StyleRole::Bad),
+            },
+        }
+    }
+
     fn is_subject_in(&self, title: &Line<'_>) -> bool {
         title.to_string().contains(escape_literal(&self.subject).trim())
     }
@@ -256,9 +272,9 @@ impl Call {
         let name = self.name(options);
         let title = |mark, how: &str| title_line(mark, &name, &self.subject, how, options);
         let outcome = match &self.state {
-            CallState::Waiting => return vec![title(("· ", StyleRole::Quiet), "")],
+            CallState::Waiting => return vec![title(self.mark(), "")],
             CallState::Running { tail } => {
-                let mut lines = vec![title(("◦ ", StyleRole::User), "")];
+                let mut lines = vec![title(self.mark(), "")];
                 lines.extend(live_output_lines(tail, options));
                 let questions = self.questions.iter();
                 lines.extend(questions.flat_map(|asks| user_question_lines(asks, options)));
@@ -266,15 +282,11 @@ impl Call {
             }
             CallState::Done(outcome) => outcome,
         };
+        let mark = self.mark();
         // Plan changes are displayed as a plan.
         if self.tool == "TodoWrite" && outcome.mark != OutcomeMark::Bad && detail == Detail::Brief {
             return Vec::new();
         }
-        let mark = match outcome.mark {
-            OutcomeMark::Good => ("✓ ", StyleRole::Good),
-            OutcomeMark::Partial => ("! ", StyleRole::Warn),
-            OutcomeMark::Bad => ("✗ ", StyleRole::Bad),
-        };
         let mut how = outcome.summary.clone();
         // The time includes waiting for the user's answer.
         if outcome.time_ms >= 1000 && self.question.is_none() {
@@ -435,6 +447,7 @@ impl CallOutcome {
                 (_, 0) => format_size(number("bytes").unwrap_or(0)),
                 (shown, size) => format!("{} of {}", format_size(shown), format_size(size)),
             },
+            ("Task", None) => describe_agent_work(stat("tool_calls"), stat("tokens")),
             ("WebSearch", None) => pluralize(stat("results"), "result"),
             ("AskUser", None) => {
                 let answers = data.get("answers").cloned().unwrap_or_default();
@@ -457,6 +470,12 @@ impl CallOutcome {
         let notes = envelope.notes().map(str::to_owned).collect();
         Self { mark, summary, telling, body, notes, time_ms: stat("time_ms") }
     }
+}
+
+/// The calls of a sub-agent, and its tokens: `3 calls · 1.4k`.
+pub(in crate::tui) fn describe_agent_work(calls: u64, tokens: u64) -> String {
+    let tokens = (tokens > 0).then(|| format!(" · {}", format_count(tokens)));
+    format!("{}{}", pluralize(calls, "call"), tokens.unwrap_or_default())
 }
 
 fn background_state(data: &Object) -> String {

@@ -13,7 +13,7 @@ use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal, escape_literal_line, escape_prose};
 
 /// For example `✓ Edit src/a.rs  +3 −1`: the subject is shortened first.
-pub(super) fn title_line(
+pub(in crate::tui) fn title_line(
     (mark, role): (&str, StyleRole),
     tool: &str,
     subject: &str,
@@ -335,6 +335,11 @@ pub(in crate::tui) fn format_millis(ms: u64) -> String {
         10_000..60_000 => format!("{} s", ms / 1000),
         _ => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
     }
+}
+
+/// The same without fractions, for a clock that runs.
+pub(in crate::tui) fn format_seconds(seconds: u64) -> String {
+    if seconds < 60 { format!("{seconds} s") } else { format_millis(seconds * 1000) }
 }
 
 /// `950`, `12.3k`, `1.2M`.

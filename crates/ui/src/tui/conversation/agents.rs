@@ -1,28 +1,33 @@
-//! What sub-agents do: shown in the cells of their Task calls.
+//! What sub-agents do: rows of the live area, and the output of their Task calls.
 
 use std::time::Instant;
 
-use super::super::cells::error_parts;
-use super::{CallState, Conversation, TurnActivity};
+use ratatui::text::Line;
+
+use super::{Call, CallState, Cell, Conversation, RenderOptions, TurnActivity};
+use crate::tui::cells::{describe_agent_work, error_parts, format_seconds, title_line};
+use crate::tui::text::truncate;
+use crate::tui::theme::StyleRole;
 use agent_protocol::event::{Event, EventBody};
+use agent_protocol::pluralize;
 use agent_protocol::spending::Spending;
 use agent_protocol::view::call_line;
-use agent_protocol::{format_thousands, pluralize};
 
 #[derive(Debug, Default)]
 pub(super) struct AgentProgress {
     /// The role and a short form of the task.
     name: String,
+    /// The task in a few words; may be empty.
+    description: String,
+    started: Option<Instant>,
     activity: String,
     calls: u32,
     spending: Spending,
 }
 
 impl AgentProgress {
-    fn in_words(&self) -> String {
-        let calls = pluralize(self.calls.into(), "call");
-        let tokens = format_thousands(self.spending.usage.total());
-        format!("{}\n{calls}, {tokens} tokens", self.activity)
+    fn work(&self) -> String {
+        describe_agent_work(self.calls.into(), self.spending.usage.total())
     }
 }
 
@@ -33,9 +38,18 @@ impl Conversation {
         match &event.body {
             EventBody::AgentStarted { role, description, .. } => {
                 agent.name = format!("{role} ({description})");
+                agent.description.clone_from(description);
+                agent.started = Some(now);
             }
             EventBody::ModelRequested(_) if agent.activity.is_empty() => {
                 "thinking".clone_into(&mut agent.activity);
+            }
+            EventBody::ModelProgress { call: Some(call), .. } => {
+                let lines = match call.lines {
+                    0 => String::new(),
+                    n => format!("  {} so far", pluralize(n, "line")),
+                };
+                agent.activity = format!("{} {}{lines}", call.tool, call.subject);
             }
             EventBody::ModelResponded(answer) => {
                 self.spending.add_response(answer);
@@ -72,7 +86,54 @@ impl Conversation {
             }
             _ => {}
         }
-        self.set_output_tail(id, &agent.in_words());
+        self.set_output_tail(id, &format!("{}\n{}", agent.activity, agent.work()));
         self.agents.insert(id.to_owned(), agent);
+    }
+
+    /// The sub-agents, one row each, until all are done. Those that are done are the first that do not fit.
+    pub(in crate::tui) fn agent_lines(
+        &self,
+        options: RenderOptions,
+        room: usize,
+        now: Instant,
+    ) -> Vec<Line<'static>> {
+        let calls = self.cells[self.n_printed..].iter().filter_map(Cell::as_call);
+        let mut calls: Vec<&Call> = calls.filter(|call| call.tool == "Task").collect();
+        if calls.iter().all(|call| call.is_done()) {
+            return Vec::new();
+        }
+        let (n_calls, mut lines) = (calls.len(), Vec::new());
+        if n_calls > 1 {
+            let started = calls.iter().filter_map(|call| self.agents.get(&call.id)?.started);
+            let time = started.min().map(|at| now.saturating_duration_since(at).as_secs());
+            let (name, time) = (format!("{n_calls} agents"), time.map(format_seconds));
+            let time = time.unwrap_or_default();
+            lines.push(title_line(("◦ ", StyleRole::User), &name, "", &time, options));
+        }
+        let is_whole = lines.len() + n_calls <= room;
+        let n_shown = if is_whole { n_calls } else { room.saturating_sub(lines.len() + 1).max(1) };
+        if !is_whole {
+            calls.sort_by_key(|call| call.is_done());
+        }
+        let (shown, hidden) = calls.split_at(n_shown.min(n_calls));
+        lines.extend(shown.iter().map(|call| self.agent_row(call, n_calls > 1, options)));
+        if let n_hidden @ 1.. = hidden.len() {
+            let n_done = hidden.iter().filter(|call| call.is_done()).count();
+            let more = format!("  … {n_hidden} more ({n_done} done)");
+            lines.push(options.cut_line(&more, StyleRole::Quiet));
+        }
+        lines
+    }
+
+    fn agent_row(&self, call: &Call, is_indented: bool, options: RenderOptions) -> Line<'static> {
+        let agent = self.agents.get(&call.id);
+        let name = agent.map(|agent| agent.description.trim()).filter(|name| !name.is_empty());
+        let name = truncate(name.unwrap_or(&call.subject), options.width / 2);
+        let (mark, role) = call.mark();
+        let mark = format!("{}{mark}", if is_indented { "  " } else { "" });
+        let activity = agent.map_or("", |agent| agent.activity.as_str());
+        let activity = if call.is_done() { "" } else { activity };
+        let work = agent.map(AgentProgress::work).unwrap_or_default();
+        title_line((&mark, role), &format!("{name} "), activity, &work, options)
     }
 }

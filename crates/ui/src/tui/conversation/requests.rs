@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{Call, Cell, Conversation, TurnActivity};
-use agent_protocol::event::{ModelRequested, ModelResponded};
+use agent_protocol::event::{CallProgress, ModelRequested, ModelResponded};
 use agent_protocol::model::{Purpose, StopReason, Usage};
 use agent_protocol::pluralize;
 
@@ -27,6 +27,8 @@ impl Conversation {
         self.shared_bytes = (requested.shared_bytes, requested.bytes);
         self.layers.clone_from(&requested.layers);
         (self.window, self.window_source) = (requested.window, requested.window_source);
+        self.compacts_at = requested.compacts_at;
+        self.drafts.clear();
         self.model.clone_from(&requested.model);
         self.effort = requested.effort;
         self.set_last_data(Some(now));
@@ -46,10 +48,17 @@ impl Conversation {
         self.context_tokens = usage.total();
         self.running_cost_usd = cost_usd;
         self.set_last_data(Some(now));
-        // (A call has no text.)
         if let Some(TurnActivity::Waiting | TurnActivity::Retrying { .. }) =
             self.turn.as_ref().map(|turn| &turn.activity)
         {
+            self.set_activity(TurnActivity::Answering, now);
+        }
+    }
+
+    pub(super) fn update_draft(&mut self, call: Option<&CallProgress>, now: Instant) {
+        if let Some(call) = call {
+            self.drafts.truncate(call.number);
+            self.drafts.push(call.clone());
             self.set_activity(TurnActivity::Answering, now);
         }
     }
@@ -63,6 +72,7 @@ impl Conversation {
         now: Instant,
     ) {
         let has_part = !self.streamed_answer.is_empty();
+        self.drafts.clear();
         self.finish_reasoning();
         self.finish_stream();
         let tries = &mut self.failed_tries;
@@ -101,6 +111,7 @@ impl Conversation {
         if answer.purpose != Purpose::Main {
             return;
         }
+        self.drafts.clear();
         self.add_retry_note("");
         if self.reasoning.is_empty() && self.streamed_answer.is_empty() {
             self.reasoning.clone_from(&answer.reasoning);

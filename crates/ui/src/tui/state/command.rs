@@ -238,7 +238,8 @@ impl State {
                         }
                     });
                 }
-                let others = self.settings.models.iter().any(|id| *id != self.conversation.model);
+                let others =
+                    self.settings.models.iter().any(|(id, _)| *id != self.conversation.model);
                 let lists = action == CommandAction::Model && arguments.is_empty() && others;
                 let request = ChatRequest::RunCommand(action, arguments.to_owned());
                 let mut actions = vec![Action::SendRequest(request)];

@@ -121,16 +121,11 @@ impl State {
         self.refresh_popup(CompletionKind::Command, fitting.is_empty());
     }
 
-    pub(super) fn add_models(&mut self, models: Vec<String>) {
-        let listed = &mut self.settings.models;
+    pub(super) fn set_models(&mut self, models: Vec<(String, String)>) {
         let query = self.composer.text().strip_prefix("/model ");
+        let listed = std::mem::replace(&mut self.settings.models, models);
         let nothing_fitted =
-            query.is_some_and(|query| !listed.iter().any(|model| model.contains(query)));
-        for model in models {
-            if !listed.contains(&model) {
-                listed.push(model);
-            }
-        }
+            query.is_some_and(|query| !listed.iter().any(|(model, _)| model.contains(query)));
         self.refresh_popup(CompletionKind::Argument, nothing_fitted);
     }
 
@@ -163,10 +158,10 @@ impl State {
 
     fn model_items(&self, arguments: &str) -> Vec<Item> {
         // The provider need not be typed.
-        let models = self.settings.models.iter().filter(|id| id.contains(arguments));
-        let models = models.map(|id| {
+        let models = self.settings.models.iter().filter(|(id, _)| id.contains(arguments));
+        let models = models.map(|(id, facts)| {
             let is_current = *id == self.conversation.model;
-            (id.as_str(), if is_current { "answers now" } else { "" })
+            (id, format!("{facts}{}", if is_current { " · answers now" } else { "" }))
         });
         // A model that is chosen from the list is followed by the list of efforts.
         let mut items = followed(completion::matching_words("", models));
