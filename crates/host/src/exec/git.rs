@@ -142,10 +142,10 @@ impl Git {
         self.run(work_tree, &arguments).map(drop)
     }
 
-    /// Removes a working tree, and its branch.
+    /// Removes a working tree, and its branch if `HEAD` has its commits.
     pub fn remove_worktree(&self, work_tree: &Path, path: &Path, branch: &str) -> io::Result<()> {
         self.run(work_tree, &["worktree", "remove", "--force", "--", &path.to_string_lossy()])?;
-        self.run(work_tree, &["branch", "--quiet", "-D", "--", branch]).map(drop)
+        self.run(work_tree, &["branch", "--quiet", "-d", "--", branch]).map(drop)
     }
 
     /// Whether a working tree has the files of its `HEAD`, and no others but ignored ones.
