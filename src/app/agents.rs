@@ -16,19 +16,21 @@ use super::{McpServers, OpenError, ToolChoice, parse_duration, web};
 use crate::config::{self, Config};
 use agent_engine::context::{ContextBudget, Layers, Project, RulesFile};
 use agent_engine::kernel::{
-    CallIds, Checks, ConfiguredModel, Kernel, KernelParts, SessionModels, SpendLimit, SubAgent,
-    TurnLimits,
+    BackgroundRequester, CallIds, Checks, ConfiguredModel, Kernel, KernelParts, SessionModels,
+    SpendLimit, SubAgent, TurnLimits,
 };
 use agent_engine::mcp::Servers;
 use agent_engine::registry::{self, Registry};
 use agent_engine::tools::{self, Tool, ToolCx};
 use agent_protocol::control::{Interrupt, Recovery, SessionControl};
 use agent_protocol::directives::UserInput;
+use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::event::EventStream;
 use agent_protocol::prompt::Prompts;
 use agent_protocol::subagent::{
     ModelChoice, RoleFacts, SubagentResult, SubagentRunner, SubagentTask,
 };
+use agent_protocol::web::{SearchHit, SearchQuery};
 
 pub(super) struct SessionAgents {
     roles: Roles,
@@ -40,7 +42,7 @@ pub(super) struct SessionAgents {
     timeout: Duration,
     compact_at: f64,
     permits: Semaphore,
-    session: OnceLock<ParentSession>,
+    session: Arc<OnceLock<ParentSession>>,
 }
 
 /// What a sub-agent shares with the session, which is opened after its tools.
@@ -67,27 +69,33 @@ struct ParentSession {
 impl SessionAgents {
     pub(super) fn new(
         config: &Config,
-        roles: Roles,
+        (roles, model_searches): (Roles, bool),
         skill: Option<tools::SkillTool>,
         mcp: &McpServers,
         tool_choice: &ToolChoice,
     ) -> Result<Self, OpenError> {
         let limits = config.agents.clone();
+        let session = Arc::new(OnceLock::<ParentSession>::new());
+        let by_model = || {
+            let session = Arc::clone(&session);
+            let search = move |query| search_by_provider(Arc::clone(&session), query).boxed();
+            model_searches.then(|| tools::WebSearchTool::new(Arc::new(search)))
+        };
         Ok(Self {
             roles,
             skill,
-            search: web::open_search(config)?,
+            search: web::open_search(config)?.or_else(by_model),
             servers: mcp.servers.clone(),
             tool_choice: tool_choice.clone(),
             timeout: parse_duration(&limits.timeout)?,
             compact_at: config.context.compact_at,
             permits: Semaphore::new(limits.max_concurrent.min(Semaphore::MAX_PERMITS)),
             limits,
-            session: OnceLock::new(),
+            session,
         })
     }
 
-    /// Those that exist only if there are skills, or a service that searches.
+    /// Those that exist only if there are skills, or somebody who searches.
     pub(super) fn further_tools(&self) -> impl Iterator<Item = Box<dyn Tool>> {
         let search = self.search.clone().map(|search| Box::new(search) as Box<dyn Tool>);
         search.into_iter().chain(self.skill.clone().map(|skill| Box::new(skill) as Box<dyn Tool>))
@@ -247,6 +255,19 @@ impl SessionAgents {
             events,
         }))
     }
+}
+
+/// By the provider of the model in use.
+async fn search_by_provider(
+    session: Arc<OnceLock<ParentSession>>,
+    query: SearchQuery,
+) -> Result<Vec<SearchHit>, Failure> {
+    let current = session.get().and_then(|it| Some((it, it.session_models.current()?.0)));
+    let Some((session, main)) = current else {
+        return Err(Failure::new(ErrorCode::ExecutionError, "no model is in use"));
+    };
+    let ParentSession { events, control, spend_limit, prompts, .. } = session;
+    BackgroundRequester::new(main, events, control, spend_limit).search(prompts, &query).await
 }
 
 impl SubagentRunner for SessionAgents {

@@ -16,6 +16,7 @@ use agent_protocol::control::SessionControl;
 use agent_protocol::format_thousands;
 use agent_protocol::model::{ContextWindow, Model, ModelError, ModelErrorKind, WindowSource};
 use agent_protocol::prompt::Prompts;
+use agent_protocol::provider::WireFormat;
 
 /// Time limits for listing the models of a server that may not exist, and of a configured one.
 const LOCAL_TIMEOUT: Duration = Duration::from_millis(500);
@@ -153,6 +154,7 @@ pub(super) async fn open_model(
     }
     let provider = resolved.id.split('/').next().unwrap_or_default();
     let configured_model = ConfiguredModel {
+        searches: facts.searches && resolved.wire != WireFormat::OpenaiChat,
         is_local,
         larger_window: config::larger_window(provider, is_local),
         ..configure_model(config, Arc::from(model))
@@ -174,6 +176,7 @@ fn configure_model(config: &Config, model: Arc<dyn Model>) -> ConfiguredModel {
             .map(|(_, effort)| *effort)
             .or(table.and_then(|it| it.effort))
             .or(config.effort),
+        searches: false,
         is_local: false,
         larger_window: None,
         has_failed_summary: Arc::default(),
@@ -371,6 +374,8 @@ pub struct ModelFacts {
     pub window: ContextWindow,
     pub max_output_tokens: Option<u64>,
     pub price: Option<Price>,
+    /// Its provider searches the web for it, if the wire format has that.
+    pub searches: bool,
     /// The model takes settings of its thinking.
     pub thinking: Option<bool>,
     pub takes_images: Option<bool>,
@@ -422,11 +427,13 @@ pub fn model_facts(config: &Config, id: &str) -> ModelFacts {
         output,
         cached: table.price_cached.unwrap_or(input),
         cache_write: table.price_cache_write.unwrap_or(input),
+        searches: table.price_search.unwrap_or_default(),
     });
     ModelFacts {
         window: context_window(config, id),
         max_output_tokens: table.max_output_tokens,
         price,
+        searches: table.price_search.is_some(),
         thinking: table.thinking,
         takes_images: table.images,
     }

@@ -157,7 +157,7 @@ impl PreparedSession {
         let masker = build_masker(config, &keys.collect::<Vec<_>>())?;
         let agents = Arc::new(SessionAgents::new(
             config,
-            agents,
+            (agents, models.main.searches),
             skills.tool.clone(),
             &mcp,
             &options.tools,

@@ -70,6 +70,10 @@ pub struct ModelTable {
     /// US dollars per million tokens of request that were written to the provider's cache; unset: `price_in`.
     #[schemars(example = 1.5)]
     pub price_cache_write: Option<f64>,
+    /// US dollars per thousand searches of the provider for this model, which is how `WebSearch` searches then. Unset: as in
+    /// `data/models.toml`, else there is no such search.
+    #[schemars(example = 10.0)]
+    pub price_search: Option<f64>,
     /// Whether it takes settings of its thinking: Anthropic's adaptive thinking, or Gemini's thoughts. Unset: as in
     /// `data/models.toml`, else only if an effort is configured.
     #[schemars(example = true)]

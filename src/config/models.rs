@@ -35,6 +35,7 @@ pub fn model_table(config: &Config, id: &str) -> ModelTable {
         price_out: configured.price_out.or(known.price_out),
         price_cached: configured.price_cached.or(known.price_cached),
         price_cache_write: configured.price_cache_write.or(known.price_cache_write),
+        price_search: configured.price_search.or(known.price_search),
         thinking: configured.thinking.or(known.thinking),
         images: configured.images.or(known.images),
         ..configured

@@ -427,7 +427,8 @@ impl Default for Learning {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Web {
-    /// The service that answers `WebSearch`: `searxng`, `brave`, `tavily` or `exa`; unset: there is no such tool.
+    /// The service that answers `WebSearch`: `searxng`, `brave`, `tavily` or `exa`; unset: the provider's own search, if
+    /// the model has one (`price_search`), else there is no such tool.
     #[schemars(example = &"searxng")]
     pub search: Option<String>,
     /// The address of the service; unset: its own, which all but SearXNG have.

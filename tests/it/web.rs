@@ -4,6 +4,7 @@ mod bad_input;
 mod fetch;
 mod pages;
 mod permission;
+mod provider_search;
 mod search;
 
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ mod bounds;
 mod fallback;
 mod faults;
 pub(crate) mod gemini;
-mod http;
+pub(crate) mod http;
 mod openai_chat;
 pub(crate) mod openai_responses;
 mod presets;

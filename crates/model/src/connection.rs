@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::header::{HeaderName, HeaderValue};
-use reqwest::{Certificate, Client, ClientBuilder, Proxy, Url};
+use reqwest::{Certificate, Client, ClientBuilder, Proxy, Response, Url};
 
 use super::urls::is_loopback;
 
@@ -143,4 +143,21 @@ pub(super) fn error_causes<'a>(
 
 pub(super) fn root_cause(error: &reqwest::Error) -> String {
     error_causes(error).last().map_or_else(String::new, ToString::to_string)
+}
+
+/// The body; `None` if it has more bytes than this.
+pub(super) async fn read_body(
+    response: &mut Response,
+    most: usize,
+) -> Result<Option<Vec<u8>>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| {
+        format!("the connection broke after {} bytes ({})", body.len(), root_cause(&error))
+    })? {
+        body.extend_from_slice(&chunk);
+        if body.len() > most {
+            return Ok(None);
+        }
+    }
+    Ok(Some(body))
 }

@@ -20,6 +20,7 @@ mod openai_chat;
 mod openai_responses;
 mod overflow;
 mod probe;
+mod provider_search;
 mod rejections;
 mod replay;
 mod retry;

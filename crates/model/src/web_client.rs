@@ -13,7 +13,7 @@ use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, L
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
 use tokio::time::timeout;
 
-use super::connection::{client_builder, error_causes, root_cause, system_proxy};
+use super::connection::{client_builder, error_causes, read_body, root_cause, system_proxy};
 use super::transport::retry_after;
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::format_thousands;
@@ -173,17 +173,9 @@ async fn read_page(url: Url, mut response: Response) -> Result<PageResponse, Fai
     if response.content_length().is_some_and(|length| length > MAX_BYTES as u64) {
         return Err(too_large());
     }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| {
-        let why = root_cause(&error);
-        let message = format!("{url}: the connection broke after {} bytes ({why})", body.len());
-        Failure::new(ErrorCode::ExecutionError, message)
-    })? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_BYTES {
-            return Err(too_large());
-        }
-    }
+    let body = read_body(&mut response, MAX_BYTES).await;
+    let body = body.map_err(|why| Failure::new(ErrorCode::ExecutionError, format!("{url}: {why}")));
+    let mut body = body?.ok_or_else(too_large)?;
     match encoding.as_str() {
         "identity" | "" => {}
         "gzip" | "x-gzip" => {

@@ -7,15 +7,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
-use super::connection::{http_client, root_cause, secret_header};
+use super::connection::{http_client, read_body, root_cause, secret_header};
 use super::urls::{display_url, join_url};
 use agent_protocol::embedded::SEARCH_SERVICES;
 use agent_protocol::envelope::{ErrorCode, Failure};
-use agent_protocol::web::{PageAddress, SearchHit, SearchQuery};
+use agent_protocol::web::{SearchHit, SearchQuery};
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 const MAX_BYTES: usize = 5_000_000;
-const MAX_HITS: usize = 10;
 
 /// A service that searches the web.
 pub struct SearchService {
@@ -89,34 +88,21 @@ impl SearchService {
         let found = found.ok_or_else(|| failed("the answer has no list of results".to_owned()))?;
         let hits = found.iter().filter_map(|item| {
             let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-            let PageAddress { url, host } = PageAddress::parse(&text("url")).ok()?;
-            let is_of = |domain: &String| {
-                host.strip_suffix(domain.as_str())
-                    .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-            };
-            let is_allowed = query.allowed.is_empty() || query.allowed.iter().any(is_of);
             let (title, excerpt) = (text("title"), text(&self.facts.excerpt));
-            let hit = SearchHit { title, url: url.into(), excerpt };
-            (is_allowed && !query.blocked.iter().any(is_of)).then_some(hit)
+            Some(SearchHit { title, excerpt, ..query.hit(&text("url"), None)? })
         });
-        Ok(hits.take(MAX_HITS).collect())
+        Ok(hits.collect())
     }
 
     async fn request(&self, query: &SearchQuery) -> Result<Value, String> {
         let facts = &self.facts;
         let (mut fields, mut words) = (facts.fixed.clone(), query.words.clone());
-        for (domains, field, operator, between) in [
-            (&query.allowed, &facts.allowed, "site:", " OR "),
-            (&query.blocked, &facts.blocked, "-site:", " "),
-        ] {
+        let lists = [(&query.allowed, &facts.allowed), (&query.blocked, &facts.blocked)];
+        for ((domains, field), operators) in lists.into_iter().zip(query.operators()) {
             match field {
-                _ if domains.is_empty() => {}
+                Some(_) if domains.is_empty() => {}
                 Some(field) => _ = fields.insert(field.clone(), json!(domains)),
-                None => {
-                    let all: Vec<String> =
-                        domains.iter().map(|domain| format!("{operator}{domain}")).collect();
-                    words.push_str(&format!(" {}", all.join(between)));
-                }
+                None => words.push_str(&operators),
             }
         }
         fields.insert(facts.query.clone(), words.into());
@@ -140,13 +126,7 @@ impl SearchService {
         if !response.status().is_success() {
             return Err(format!("it answered {}", response.status()));
         }
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| root_cause(&error))? {
-            body.extend_from_slice(&chunk);
-            if body.len() > MAX_BYTES {
-                return Err("its answer is too large".to_owned());
-            }
-        }
+        let body = read_body(&mut response, MAX_BYTES).await?.ok_or("its answer is too large")?;
         serde_json::from_slice(&body).map_err(|error| format!("its answer is no JSON: {error}"))
     }
 }

@@ -11,6 +11,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
+use super::provider_search::{SearchDecoder, add_search};
 use super::text_calls;
 use super::{anthropic_messages, gemini, openai_chat, openai_responses};
 use agent_protocol::Object;
@@ -36,12 +37,16 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedReque
         None => (request.system, request.messages, request.tools),
     };
     let request = &Request { system, tools, messages, temperature, effort, ..*request };
-    match endpoint.wire {
+    let mut encoded = match endpoint.wire {
         WireFormat::OpenaiChat => openai_chat::encode(request, endpoint),
         WireFormat::Gemini => gemini::encode(request, endpoint),
         WireFormat::OpenaiResponses => openai_responses::encode(request, endpoint),
         WireFormat::AnthropicMessages => anthropic_messages::encode(request, endpoint),
+    };
+    if let Some(query) = request.search {
+        add_search(&mut encoded, endpoint.wire, query);
     }
+    encoded
 }
 
 /// Models that accept settings of the thinking get them; others if an effort is configured.
@@ -65,7 +70,11 @@ pub(super) fn new_decoder<'a>(
         let inner = new_wire_decoder(endpoint, ids.clone());
         return Box::new(text_calls::TextCallDecoder::new(inner, request, ids));
     }
-    new_wire_decoder(endpoint, ids)
+    let inner = new_wire_decoder(endpoint, ids);
+    match request.search {
+        Some(query) => Box::new(SearchDecoder { inner, query, n_searches: 0 }),
+        None => inner,
+    }
 }
 
 fn new_wire_decoder<'a>(endpoint: &'a Endpoint, ids: CallIds<'a>) -> Box<dyn AnswerDecoder + 'a> {

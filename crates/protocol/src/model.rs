@@ -13,6 +13,7 @@ use super::message::{ImageSource, Message, OpaqueItem, ToolCall};
 use super::provider::Effort;
 use super::tool::ToolSpec;
 use super::variant_names::variant_names;
+use super::web::{SearchHit, SearchQuery};
 
 /// A model. Every error is an item of its stream; dropping the stream cancels the request.
 ///
@@ -108,6 +109,8 @@ pub enum Purpose {
     Task,
     /// The loop of a sub-agent.
     Agent,
+    /// A search by the provider, for the tool `WebSearch`.
+    Search,
 }
 
 impl Purpose {
@@ -119,6 +122,11 @@ impl Purpose {
     /// Whether the request belongs to a conversation with tools, which grows with each request.
     pub fn is_conversation(self) -> bool {
         matches!(self, Self::Main | Self::Agent)
+    }
+
+    /// Whether the loop waits for the answer and decides with it; not learning, and not the request of a tool.
+    pub fn is_of_loop(self) -> bool {
+        !matches!(self, Self::Learn | Self::Search)
     }
 }
 
@@ -143,6 +151,8 @@ pub struct Request<'a> {
     pub answer_schema: Option<&'a serde_json::Value>,
     /// Contents of the images in `messages`; `None` if there are none.
     pub images: Option<&'a dyn ImageSource>,
+    /// What the provider searches the web for, if the request is a search.
+    pub search: Option<&'a SearchQuery>,
 }
 
 impl std::fmt::Debug for dyn ImageSource + '_ {
@@ -165,6 +175,7 @@ impl<'a> Request<'a> {
             effort: None,
             answer_schema: None,
             images: None,
+            search: None,
         }
     }
 }
@@ -205,6 +216,8 @@ pub enum Delta {
         /// In the wire format of the provider.
         data: serde_json::Value,
     },
+    /// A page that the provider's search found, or more about it.
+    Hit(SearchHit),
     /// The last one counts.
     Usage(Usage),
     /// An attempt failed and another follows: all items before this one are void.
@@ -235,6 +248,9 @@ pub struct Usage {
     /// Tokens of the request that were written to the provider's cache, if that has a price of its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write_tokens: u64,
+    /// Searches in the web by the provider.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub searches: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -256,6 +272,7 @@ impl Usage {
             output_tokens: self.output_tokens.saturating_sub(before.output_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(before.cached_tokens),
             cache_write_tokens: self.cache_write_tokens.saturating_sub(before.cache_write_tokens),
+            searches: self.searches.saturating_sub(before.searches),
         }
     }
 }
@@ -267,6 +284,7 @@ impl std::ops::AddAssign for Usage {
         self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
         self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
         self.cache_write_tokens = self.cache_write_tokens.saturating_add(other.cache_write_tokens);
+        self.searches = self.searches.saturating_add(other.searches);
     }
 }
 
@@ -341,6 +359,8 @@ pub struct Reply {
     pub calls: Vec<ToolCall>,
     /// Items that the provider needs back with the answer.
     pub opaque_items: Vec<OpaqueItem>,
+    /// The pages that a search found.
+    pub hits: Vec<SearchHit>,
     pub usage: Option<Usage>,
     /// `None` until the answer ends.
     pub stop: Option<StopReason>,
@@ -382,6 +402,18 @@ impl Reply {
                 after_calls: self.calls.len(),
                 data: data.clone(),
             }),
+            Delta::Hit(hit) => match self.hits.iter_mut().find(|known| known.url == hit.url) {
+                None => self.hits.push(hit.clone()),
+                Some(known) => {
+                    for (text, more) in
+                        [(&mut known.title, &hit.title), (&mut known.excerpt, &hit.excerpt)]
+                    {
+                        if text.is_empty() {
+                            text.clone_from(more);
+                        }
+                    }
+                }
+            },
             Delta::Usage(usage) => self.usage = Some(*usage),
             Delta::Retry(_) => *self = Self::default(),
             Delta::Done(stop) => self.stop = Some(stop.clone()),

@@ -80,6 +80,7 @@ prompts! {
     "plan/": accepted edited mode;
     "recovery/":
         evidence fix_json kernel_call plan_step plan_task reflect verify verify_claim verify_now;
+    "": search;
     "small_window/": bash edit grep read;
     "summary/": archived cut forgotten stale system task user_messages;
     "system/": boundary decision recovery;

@@ -152,8 +152,32 @@ pub struct SearchQuery {
     pub blocked: Vec<String>,
 }
 
+impl SearchQuery {
+    /// A result for the page with this address; `None` if it is no page, or not of the domains that were asked for.
+    /// `domain`: of the page, if the address is only a redirect to it.
+    pub fn hit(&self, url: &str, domain: Option<&str>) -> Option<SearchHit> {
+        let PageAddress { url, host } = PageAddress::parse(url).ok()?;
+        let host = domain.and_then(normalize_host).unwrap_or(host);
+        let is_of = |domain: &String| {
+            let rest = host.strip_suffix(domain.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        };
+        let is_asked_for = (self.allowed.is_empty() || self.allowed.iter().any(is_of))
+            && !self.blocked.iter().any(is_of);
+        is_asked_for.then(|| SearchHit { url: url.into(), ..SearchHit::default() })
+    }
+
+    /// The allowed and the blocked domains as operators after the words: ` site:a OR site:b`, ` -site:c -site:d`.
+    pub fn operators(&self) -> [String; 2] {
+        let all = |domains: &[String], operator: &str| -> Vec<String> {
+            domains.iter().map(|domain| format!(" {operator}{domain}")).collect()
+        };
+        [all(&self.allowed, "site:").join(" OR"), all(&self.blocked, "-site:").concat()]
+    }
+}
+
 /// A result of a search.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchHit {
     pub title: String,
     pub url: String,

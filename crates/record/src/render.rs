@@ -240,7 +240,11 @@ fn ending_line(what: &str, finished: &TurnFinished) -> String {
 }
 
 fn purpose_label(purpose: Purpose) -> &'static str {
-    if purpose == Purpose::Learn { " (to learn)" } else { "" }
+    match purpose {
+        Purpose::Learn => " (to learn)",
+        Purpose::Search => " (to search)",
+        _ => "",
+    }
 }
 
 fn user_line(who: &str, input: &str, images: &[Image]) -> String {
@@ -365,11 +369,9 @@ pub fn markdown(events: &[Event]) -> String {
                 let text = strip_reminder_tags(text);
                 _ = writeln!(out, "> {}\n", text.trim().replace('\n', "\n> "));
             }
-            // Learning requests are not part of the conversation.
+            // Other requests are not part of the conversation.
             EventBody::ModelResponded(answer)
-                if !answer.discarded
-                    && !answer.text.is_empty()
-                    && answer.purpose != Purpose::Learn =>
+                if !answer.discarded && !answer.text.is_empty() && answer.purpose.is_of_loop() =>
             {
                 _ = writeln!(out, "{}\n", answer.text);
             }

@@ -318,13 +318,13 @@ impl ModelUsage {
 
     fn to_json(&self) -> Value {
         let models = self.models.iter().map(|(model, (used, cost_usd, window))| {
-            let used = usage_json(*used);
+            let (n_searches, used) = (used.searches, usage_json(*used));
             let counts = json!({
                 "inputTokens": used["input_tokens"],
                 "outputTokens": used["output_tokens"],
                 "cacheReadInputTokens": used["cache_read_input_tokens"],
                 "cacheCreationInputTokens": used["cache_creation_input_tokens"],
-                "webSearchRequests": 0,
+                "webSearchRequests": n_searches,
                 "costUSD": cost_usd,
                 "contextWindow": window,
             });

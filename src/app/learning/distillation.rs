@@ -8,7 +8,8 @@ use super::{LearningMessage, LearningState};
 use agent_engine::kernel::{BackgroundRequestError, BackgroundRequester};
 use agent_learning::distillation::{DistillationRequest, answer_schema};
 use agent_protocol::event::{DISTILLATION, EventBody};
-use agent_protocol::model::{Purpose, Reply, StopReason};
+use agent_protocol::message::{Message, Role};
+use agent_protocol::model::{Purpose, Reply, Request, StopReason};
 use agent_protocol::prompt::{Prompt, Prompts};
 
 const DISTIL: Prompt = Prompt::named("distil.md");
@@ -52,8 +53,12 @@ impl Distillation {
     ) -> Result<Option<String>, String> {
         let system = self.prompts.text(DISTIL).trim_end();
         let is_useful = |reply: &Reply| request.parse_lessons(&reply.text).is_ok();
-        let (text, schema) = (&request.evidence, answer_schema());
-        match self.model.send_request(Purpose::Learn, system, text, &schema, is_useful).await {
+        let (messages, schema) = ([Message::text(Role::User, &*request.evidence)], answer_schema());
+        let sent = Request {
+            answer_schema: Some(&schema),
+            ..Request::new(Purpose::Learn, system, &messages)
+        };
+        match self.model.send_request(sent, is_useful).await {
             Ok(reply) if reply.stop == Some(StopReason::Refused) => Ok(None),
             Ok(reply) => Ok(Some(reply.text)),
             Err(

@@ -25,6 +25,7 @@ use agent_protocol::directives::UserInput;
 use agent_protocol::event::SessionStarted;
 use agent_protocol::model::{ContextWindow, WindowSource};
 use agent_protocol::tool::Effect;
+use agent_protocol::web::WEB_SEARCH;
 
 pub(super) struct ReplayDriver<'a> {
     pub(super) state: ReplayState,
@@ -267,6 +268,8 @@ impl ReplayDriver<'_> {
             temperature: None,
             effort: None,
             takes_images: true,
+            // Its tool was among those of the session.
+            searches: now.tools.iter().any(|tool| tool == WEB_SEARCH),
             larger_window: None,
             has_failed_summary: Arc::default(),
         };

@@ -48,11 +48,11 @@ impl MomentKeyCounter {
             }
             EventBody::TurnStarted { .. } => MomentKey::TurnStarted(turn),
             EventBody::TurnFinished(_) => MomentKey::TurnFinished(turn),
-            EventBody::ModelRequested(requested) if requested.purpose != Purpose::Learn => {
+            EventBody::ModelRequested(requested) if requested.purpose.is_of_loop() => {
                 let purpose = requested.purpose;
                 MomentKey::ModelRequested(turn, purpose, count("requested", Some(purpose)))
             }
-            EventBody::ModelResponded(answer) if answer.purpose != Purpose::Learn => {
+            EventBody::ModelResponded(answer) if answer.purpose.is_of_loop() => {
                 let purpose = answer.purpose;
                 MomentKey::ModelResponded(turn, purpose, count("responded", Some(purpose)))
             }

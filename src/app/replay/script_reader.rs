@@ -151,7 +151,7 @@ impl Script {
             EventBody::SessionRewound { from_turn } => {
                 self.steps.push(ScriptStep::Rewind(*from_turn));
             }
-            EventBody::ModelRequested(requested) if requested.purpose != Purpose::Learn => {
+            EventBody::ModelRequested(requested) if requested.purpose.is_of_loop() => {
                 self.record_request(reading, turn, requested.purpose);
                 if let Some(tokens) = requested.window {
                     let is_begin = |step: &&ScriptStep| matches!(step, ScriptStep::Begin(_));
@@ -166,7 +166,7 @@ impl Script {
                     self.verifier = Some(requested.model.clone());
                 }
             }
-            EventBody::ModelResponded(answer) if answer.purpose != Purpose::Learn => {
+            EventBody::ModelResponded(answer) if answer.purpose.is_of_loop() => {
                 self.record_response(reading, answer);
             }
             EventBody::ModelFallback { to, reason, .. } => {

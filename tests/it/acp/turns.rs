@@ -97,6 +97,20 @@ fn permission_request_contains_the_whole_command_and_where_it_runs() {
     assert_eq!(code, Some(0));
 }
 
+#[test]
+fn page_of_the_web_is_a_fetch_and_its_address_is_shown() {
+    let input = json!({"url": "https://docs.invalid/a?b=c"});
+    let test = Test::new().script(&format!("call: WebFetch {input}\n---\ntext: done"));
+    let code = edit(&test, &[], User::choosing("reject"), async |editor| {
+        let session = editor.open(&test).await.session_id;
+        editor.say(&session, "look it up").await.unwrap();
+        assert_eq!(editor.updates_of("tool_call")[0]["kind"], "fetch");
+        let asked = editor.asked()[0]["toolCall"].to_string();
+        assert!(asked.contains("docs.invalid/a?b=c"), "{asked}");
+    });
+    assert_eq!(code, Some(0));
+}
+
 /// The last update of each call.
 fn finished(updates: &[Value]) -> BTreeMap<String, Value> {
     let ends = updates.iter().filter(|update| update["sessionUpdate"] == "tool_call_update");

@@ -7,8 +7,12 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::{code, content, fetch, page, site, text};
+use serde_json::json;
+
+use super::{NAMED, call_with, code, content, fetch, page, site, text};
+use crate::support::Test;
 use crate::support::server::{Chunk, Reply};
+use crate::wires::http::{authority, tls_server};
 
 /// The address of a server that treats each connection like this.
 fn raw_site(serve: impl Fn(TcpStream) + Send + 'static) -> String {
@@ -90,6 +94,19 @@ fn server_without_tls_is_no_page_of_https() {
     let envelope = fetch(&url.replace("http:", "https:"));
     assert_eq!(code(&envelope), "EXECUTION_ERROR");
     assert!(text(&envelope).contains("no secure connection"), "{envelope}");
+}
+
+#[test]
+fn certificate_is_trusted_through_the_authorities_of_the_environment() {
+    let url = tls_server("text/plain", "safe");
+    let envelope = fetch(&url);
+    assert_eq!(code(&envelope), "EXECUTION_ERROR");
+    assert!(
+        text(&envelope).contains("no secure connection: invalid peer certificate"),
+        "{envelope}"
+    );
+    let test = Test::new().env("SSL_CERT_FILE", authority().to_str().unwrap());
+    assert_eq!(content(&call_with(&test, &json!({ "url": url }), &NAMED)), "safe\n");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -317,9 +317,14 @@ async fn tls_to_a_plain_http_port_is_explained() {
     assert!(error.message.contains("is it http://?"), "{error}");
 }
 
-#[tokio::test]
-async fn a_certificate_is_trusted_through_its_authority() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/wires/tls");
+/// The certificate of the authority that [`tls_server`] needs.
+pub(crate) fn authority() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/wires/tls/authority.pem")
+}
+
+/// The address of a server that answers each request over TLS with this body.
+pub(crate) fn tls_server(content_type: &'static str, body: &'static str) -> String {
+    let folder = authority().with_file_name("");
     let certificate = CertificateDer::from_pem_file(folder.join("server.pem")).unwrap();
     let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -330,23 +335,29 @@ async fn a_certificate_is_trusted_through_its_authority() {
         .with_single_cert(vec![certificate], key)
         .unwrap();
     let config = Arc::new(config);
-    let url = raw_server("https", move |stream| {
+    raw_server("https", move |stream| {
         let connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
         let mut stream = rustls::StreamOwned::new(connection, stream);
         // A client that does not trust the certificate ends the handshake.
         let _ = stream.read(&mut [0; 4096]).and_then(|_| {
-            let body = r#"{"choices":[{"message":{"content":"safe"}}]}"#;
-            write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+            let n = body.len();
+            let head = format!("content-type: {content_type}\r\ncontent-length: {n}");
+            write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}")
         });
-    });
+    })
+}
 
+#[tokio::test]
+async fn a_certificate_is_trusted_through_its_authority() {
+    let body = r#"{"choices":[{"message":{"content":"safe"}}]}"#;
+    let url = tls_server("application/json", body);
     let mut endpoint = endpoint_at(&url);
     let error = ask(&*agent_model::connect(endpoint.clone()).unwrap()).await.unwrap_err();
     assert_eq!(error.kind, ModelErrorKind::Refused, "{error}");
     assert!(error.message.contains("certificate is not trusted"), "{error}");
     assert!(error.message.contains("`ca_file`"), "{error}");
 
-    endpoint.ca_file = Some(folder.join("authority.pem"));
+    endpoint.ca_file = Some(authority());
     let (answer, _) = ask(&*agent_model::connect(endpoint).unwrap()).await.unwrap();
     assert_eq!(answer.text, "safe");
 }

@@ -48,7 +48,11 @@ impl AnswerGuard {
                 *self = Self { limit: self.limit, ..Self::default() };
                 return None;
             }
-            Delta::Held(_) | Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => {
+            Delta::Held(_)
+            | Delta::Opaque { .. }
+            | Delta::Hit(_)
+            | Delta::Usage(_)
+            | Delta::Done(_) => {
                 return None;
             }
         };

@@ -1,4 +1,4 @@
-//! Requests to a model in the background: nothing waits for them, and the running turn pays for them.
+//! Requests to a model beside the loop, which the running turn pays for: to learn, and to search the web.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,22 @@ use super::spend::{ConfiguredModel, ModelCost};
 use super::{Kernel, KernelParts};
 use crate::context::ContextBudget;
 use agent_protocol::control::SessionControl;
+use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::event::EventStream;
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{Delta, ModelErrorKind, Purpose, Reply, Request, Usage};
+use agent_protocol::prompt::{Prompt, Prompts};
+use agent_protocol::web::{SearchHit, SearchQuery};
 
+const SEARCH: Prompt = Prompt::named("search.md");
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Some models reason before and after they search.
+const SEARCH_TOKENS: u64 = 4000;
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(90);
 /// Limit of an answer with its reasoning.
 const ANSWER_TOKENS: u64 = 2000;
 
-/// Sends requests in the background.
+/// Sends requests beside the loop.
 pub struct BackgroundRequester {
     configured_model: ConfiguredModel,
     events: EventStream,
@@ -46,44 +53,88 @@ impl Kernel {
     /// Sends requests to the light model in the background.
     pub fn background_requester(&self) -> BackgroundRequester {
         let KernelParts { main, light, events, control, spend_limit, .. } = &self.parts;
-        BackgroundRequester {
-            uses_local_server: main.is_local && light.is_local,
+        let requester = BackgroundRequester::new(light.clone(), events, control, spend_limit);
+        BackgroundRequester { uses_local_server: main.is_local && light.is_local, ..requester }
+    }
+}
+
+impl BackgroundRequester {
+    /// For requests to this model, with these events and at the cost of this turn.
+    pub fn new(
+        configured_model: ConfiguredModel,
+        events: &EventStream,
+        control: &SessionControl,
+        spend_limit: &SpendLimit,
+    ) -> Self {
+        Self {
+            uses_local_server: configured_model.is_local,
             // The window is not used here; token counts are estimates until a provider has counted.
-            budget: ContextBudget::new(light.model.id(), light.window, 1.0),
-            configured_model: light.clone(),
+            budget: ContextBudget::new(configured_model.model.id(), configured_model.window, 1.0),
+            configured_model,
             events: events.clone(),
             control: control.clone(),
             spend_limit: spend_limit.clone(),
         }
     }
-}
 
-impl BackgroundRequester {
     /// Whether the session's models are all on local servers: a request may delay the user's next one.
     pub fn uses_local_server(&self) -> bool {
         self.uses_local_server
     }
 
-    /// Sends one request of this purpose, without retries. `is_useful` says whether the answer is usable.
+    /// Has the provider of the model search the web. Pages that its answer cites come first.
+    pub async fn search(
+        &self,
+        prompts: &Prompts,
+        query: &SearchQuery,
+    ) -> Result<Vec<SearchHit>, Failure> {
+        let id = self.configured_model.model.id();
+        let failed = |why: &str| {
+            Failure::new(ErrorCode::ExecutionError, format!("{id} did not search: {why}"))
+        };
+        if !self.configured_model.searches {
+            return Err(failed("its provider is not known to search the web for it")
+                .with_hint("the user can configure a service, web.search"));
+        }
+        let words = format!("{}{}", query.words, query.operators().concat());
+        let messages = [Message::text(Role::User, words)];
+        let system = prompts.text(SEARCH).trim_end();
+        let request =
+            Request { search: Some(query), ..Request::new(Purpose::Search, system, &messages) };
+        let reply = self.send_request(request, |reply| !reply.hits.is_empty()).await;
+        let reply = reply.map_err(|error| match error {
+            BackgroundRequestError::Failed(why) => failed(&why),
+            BackgroundRequestError::TooExpensive => {
+                failed("it could cost more than the turn may still spend")
+            }
+            BackgroundRequestError::Interrupted | BackgroundRequestError::NotScripted => {
+                failed("it was interrupted")
+            }
+        });
+        let mut hits = reply?.hits;
+        hits.sort_by_key(|hit| hit.excerpt.is_empty());
+        Ok(hits)
+    }
+
+    /// Sends the request with the settings of the model, without retries. `is_useful` says whether the answer is usable.
     pub async fn send_request(
         &self,
-        purpose: Purpose,
-        system: &str,
-        text: &str,
-        schema: &serde_json::Value,
+        request: Request<'_>,
         is_useful: impl Fn(&Reply) -> bool,
     ) -> Result<Reply, BackgroundRequestError> {
-        let messages = [Message::text(Role::User, text)];
+        let (searches, answer_tokens, patience) = match request.search {
+            Some(_) => (1, SEARCH_TOKENS, SEARCH_TIMEOUT),
+            None => (0, ANSWER_TOKENS, REPLY_TIMEOUT),
+        };
         let mut request = Request {
-            max_output_tokens: Some(ANSWER_TOKENS),
+            max_output_tokens: Some(answer_tokens),
             temperature: self.configured_model.temperature,
             effort: self.configured_model.effort,
-            answer_schema: Some(schema),
-            ..Request::new(purpose, system, &messages)
+            ..request
         };
         let requested = describe_request(&self.configured_model, &request, &self.budget);
-        let sent = request_usage(&self.budget, requested.bytes);
-        let at_most = self.configured_model.cost(Usage { output_tokens: ANSWER_TOKENS, ..sent });
+        let sent = Usage { searches, ..request_usage(&self.budget, requested.bytes) };
+        let at_most = self.configured_model.cost(Usage { output_tokens: answer_tokens, ..sent });
         if !self.spend_limit.can_afford(at_most) {
             return Err(BackgroundRequestError::TooExpensive);
         }
@@ -94,7 +145,7 @@ impl BackgroundRequester {
         let configured_model = &self.configured_model;
         let pending = PendingRequest::new(&self.events, configured_model, &mut request, requested);
         let mut unanswered = UnansweredRequest { requester: self, usage: Some(sent) };
-        let answering = tokio::time::timeout(REPLY_TIMEOUT, self.receive_reply(&request));
+        let answering = tokio::time::timeout(patience, self.receive_reply(&request));
         let answer = self.control.cancellation_token().run_until_cancelled(answering).await;
         let answer = answer.ok_or(BackgroundRequestError::Interrupted)?;
         let answer =

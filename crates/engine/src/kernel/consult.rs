@@ -154,7 +154,7 @@ pub(super) fn describe_request(
         ]),
         texts: BTreeMap::new(),
         question: match request.purpose {
-            Purpose::Reflect | Purpose::Plan | Purpose::Task | Purpose::Learn => {
+            Purpose::Reflect | Purpose::Plan | Purpose::Task | Purpose::Learn | Purpose::Search => {
                 Some(question_text(request))
             }
             Purpose::Main | Purpose::Agent | Purpose::Summary => None,
@@ -164,7 +164,7 @@ pub(super) fn describe_request(
 
 fn expected_answer(purpose: Purpose) -> &'static str {
     match purpose {
-        Purpose::Main | Purpose::Agent | Purpose::Learn => "answer",
+        Purpose::Main | Purpose::Agent | Purpose::Learn | Purpose::Search => "answer",
         Purpose::Reflect => "reflection",
         Purpose::Plan => "plan",
         Purpose::Summary => "summary",

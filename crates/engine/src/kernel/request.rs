@@ -168,7 +168,7 @@ impl ReplyProgress<'_> {
                 (self.bytes, self.reported, self.draft) = (0, None, CallDraft::default());
                 return;
             }
-            Delta::Opaque { .. } | Delta::Usage(_) | Delta::Done(_) => return,
+            Delta::Opaque { .. } | Delta::Hit(_) | Delta::Usage(_) | Delta::Done(_) => return,
         };
         let PendingRequest { events, configured_model, purpose, estimated_usage, .. } =
             *self.request;

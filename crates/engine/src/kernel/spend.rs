@@ -25,6 +25,8 @@ pub struct Price {
     pub cached: f64,
     /// Tokens of the request that were written to the provider's cache.
     pub cache_write: f64,
+    /// A thousand searches in the web by the provider.
+    pub searches: f64,
 }
 
 impl Price {
@@ -37,6 +39,7 @@ impl Price {
             + millions(cache_write_tokens) * self.cache_write
             + millions(usage.cached_tokens) * self.cached
             + millions(usage.output_tokens) * self.output
+            + millions(usage.searches) * 1e3 * self.searches
     }
 }
 
@@ -51,6 +54,8 @@ pub struct ConfiguredModel {
     pub temperature: Option<f32>,
     pub effort: Option<Effort>,
     pub takes_images: bool,
+    /// Its provider searches the web for it.
+    pub searches: bool,
     /// A local server runs it, which often answers one request at a time.
     pub is_local: bool,
     /// How that is started with a larger window.
@@ -144,14 +149,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_from_and_to_the_cache_have_their_own_price() {
-        let price = Price { input: 4.0, output: 20.0, cached: 0.4, cache_write: 5.0 };
+    fn tokens_of_the_cache_and_searches_have_their_own_price() {
+        let price =
+            Price { input: 4.0, output: 20.0, cached: 0.4, cache_write: 5.0, searches: 10.0 };
         let usage = Usage {
             input_tokens: 1_600_000,
             output_tokens: 100_000,
             cached_tokens: 1_000_000,
             cache_write_tokens: 500_000,
+            searches: 3,
         };
-        assert!((price.cost_of(usage) - (0.4 + 0.4 + 2.5 + 2.0)).abs() < 1e-9);
+        assert!((price.cost_of(usage) - (0.4 + 0.4 + 2.5 + 2.0 + 0.03)).abs() < 1e-9);
     }
 }

@@ -1,4 +1,4 @@
-//! WebSearch: asks a search service.
+//! WebSearch: asks the provider of the model, or a search service.
 
 use futures_util::future::BoxFuture;
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use agent_protocol::tool::{Effect, ToolSpec};
 use agent_protocol::web::{SearchHit, SearchQuery, SearchRunner, WEB_SEARCH, normalize_host};
 use agent_protocol::{Object, one_line, pluralize, shorten};
 
+const MAX_HITS: usize = 10;
 /// About two lines.
 const MAX_EXCERPT_BYTES: usize = 240;
 
@@ -61,7 +62,8 @@ impl Tool for WebSearchTool {
             };
             let search = (self.search)(query.clone());
             let hits = cx.cancel.run_until_cancelled(search).await;
-            let hits = hits.unwrap_or_else(|| Err(cancelled_failure()))?;
+            let mut hits = hits.unwrap_or_else(|| Err(cancelled_failure()))?;
+            hits.truncate(MAX_HITS);
             let n = pluralize(hits.len() as u64, "result");
             let content: String = (1..).zip(&hits).map(|(n, hit)| describe_hit(n, hit)).collect();
             Ok(Report {
@@ -99,5 +101,7 @@ fn describe_hit(n: u32, hit: &SearchHit) -> String {
         one_line(text).chars().filter(|char| !hides_text(*char)).collect()
     };
     let excerpt = shorten(&plain(&hit.excerpt), MAX_EXCERPT_BYTES);
-    format!("{n}. {}\n   {}\n   {excerpt}\n", plain(&hit.title), hit.url)
+    let mut lines = vec![plain(&hit.title), hit.url.clone(), excerpt];
+    lines.retain(|line| !line.is_empty());
+    format!("{n}. {}\n", lines.join("\n   "))
 }

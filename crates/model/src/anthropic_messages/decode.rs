@@ -329,6 +329,7 @@ impl TokenCounts {
                 output_tokens: self.output.unwrap_or_default(),
                 cached_tokens,
                 cache_write_tokens: self.cache_creation.unwrap_or_default(),
+                ..Usage::default()
             })
         })
     }

@@ -134,6 +134,7 @@ fn answer_with_thinking_text_and_calls() {
         output_tokens: 89,
         cached_tokens: 1000,
         cache_write_tokens: 200,
+        ..Usage::default()
     };
     assert_eq!(reply.usage, Some(usage));
     check_calls(

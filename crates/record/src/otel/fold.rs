@@ -232,7 +232,11 @@ impl TelemetryFold {
                 self.end_part(&TurnPart::Compaction, now, Some(OTHER_ERROR));
                 None
             }
-            Purpose::Reflect | Purpose::Plan | Purpose::Learn | Purpose::Agent => None,
+            Purpose::Reflect
+            | Purpose::Plan
+            | Purpose::Learn
+            | Purpose::Search
+            | Purpose::Agent => None,
         };
         if let Some((part, name)) = &group
             && !self.is_open(part)

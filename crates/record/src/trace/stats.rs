@@ -10,7 +10,6 @@ use serde_json::Value;
 use crate::{RecordGaps, Turn, forked_from, parse_milliseconds, summary, turns};
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::event::{Caller, Event, EventBody};
-use agent_protocol::model::Purpose;
 use agent_protocol::recall::RecallMoment;
 use agent_protocol::signature::shorten_with_hash;
 use agent_protocol::spending::Spending;
@@ -243,7 +242,7 @@ impl Stats {
                 purpose.answers += 1;
                 purpose.spending.add_response(answer);
                 add_saturating(&mut purpose.time_ms, answer.time_ms);
-                if answer.purpose != Purpose::Learn && event.header.is_main() {
+                if answer.purpose.is_of_loop() && event.header.is_main() {
                     add_saturating(&mut self.time.models_ms, answer.time_ms);
                 }
             }

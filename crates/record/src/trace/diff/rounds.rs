@@ -140,9 +140,9 @@ impl<'a> RoundBuilder<'a> {
         }
     }
 
-    /// A layer is an input in the rounds where it changes. Requests for learning are not part of the run.
+    /// A layer is an input in the rounds where it changes. Requests for learning are not part of the run, and those of tools part of a call.
     fn add_request(&mut self, event: &'a Event, request: &'a ModelRequested) {
-        if request.purpose == Purpose::Learn {
+        if !request.purpose.is_of_loop() {
             return;
         }
         for (layer, name) in [
@@ -168,7 +168,7 @@ impl<'a> RoundBuilder<'a> {
     }
 
     fn add_answer(&mut self, event: &'a Event, answer: &'a ModelResponded) {
-        if answer.purpose == Purpose::Learn {
+        if !answer.purpose.is_of_loop() {
             return;
         }
         if self.round.decision.is_some() || !self.round.results.is_empty() {

@@ -14,13 +14,14 @@ const REST_WIDTH: usize = 80 - FIRST_COLUMN_WIDTH - 2;
 const MAX_NAME: usize = 24;
 const MAX_TEXT: usize = 56;
 
-const PURPOSES: [(Purpose, &str); 7] = [
+const PURPOSES: [(Purpose, &str); 8] = [
     (Purpose::Main, "the task"),
     (Purpose::Agent, "sub-agents"),
     (Purpose::Plan, "planning"),
     (Purpose::Reflect, "reflection"),
     (Purpose::Task, "verifying"),
     (Purpose::Summary, "summaries"),
+    (Purpose::Search, "searches"),
     (Purpose::Learn, "learning"),
 ];
 

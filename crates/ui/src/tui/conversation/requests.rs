@@ -104,8 +104,7 @@ impl Conversation {
 
     pub(super) fn apply_model_response(&mut self, answer: &ModelResponded) {
         self.spending.add_response(answer);
-        // Learning requests run in the background.
-        if answer.purpose != Purpose::Learn {
+        if answer.purpose.is_of_loop() {
             self.set_last_data(None);
         }
         if answer.purpose != Purpose::Main {
@@ -137,8 +136,8 @@ impl Conversation {
 
     pub(in crate::tui) fn begin_side_request(&mut self, purpose: Purpose, now: Instant) {
         let activity = match purpose {
-            // Learning requests run in the background.
-            Purpose::Main | Purpose::Agent | Purpose::Learn => return,
+            // Learning requests run in the background, and a search is shown as a call.
+            Purpose::Main | Purpose::Agent | Purpose::Learn | Purpose::Search => return,
             Purpose::Reflect => "reflecting",
             Purpose::Plan => "planning",
             Purpose::Summary => "compacting",
