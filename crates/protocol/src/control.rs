@@ -405,6 +405,25 @@ impl Ending {
         }
     }
 
+    /// Why the turn ended, for users; empty for an answer without checks.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Completed => "",
+            Self::CompletedUnverified => "a check could not run",
+            Self::Interrupted => "stopped by you",
+            Self::Terminated => "ended by the system",
+            Self::Failed => "failed",
+            Self::CheckFailed => "a check does not pass",
+            Self::IncompleteAnswer => "the answer is incomplete",
+            Self::ModelRefused => "the model refused",
+            Self::ModelUnavailable => "the model is not reachable",
+            Self::PermissionDenied => "a permission was not given",
+            Self::MaxTurns => "the limit of model answers was reached",
+            Self::MaxBudget => "the limit of money was reached",
+            Self::Timeout => "the limit of time was reached",
+        }
+    }
+
     /// Whether the turn ended with a final answer and no check failed: exit code 0.
     pub fn is_success(self) -> bool {
         self == Self::Completed

@@ -41,8 +41,11 @@ pub mod variant_names;
 pub mod view;
 pub mod web;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
+
+use unicode_normalization::UnicodeNormalization as _;
 
 /// A JSON object that keeps the order of its keys.
 pub type Object = serde_json::Map<String, serde_json::Value>;
@@ -136,6 +139,15 @@ pub fn unescape_path(text: &str) -> Option<OsString> {
     }
     raw.extend_from_slice(rest.as_bytes());
     Some(OsString::from_vec(raw))
+}
+
+/// A file name as a keyboard types it: with composed letters and plain blanks.
+pub fn typed_name(name: &str) -> Cow<'_, str> {
+    if name.is_ascii() {
+        return name.into();
+    }
+    let plain = |char: char| if char.is_whitespace() && !char.is_control() { ' ' } else { char };
+    name.nfc().map(plain).collect::<String>().into()
 }
 
 /// The most similar of these names, if one is similar enough: for "did you mean".

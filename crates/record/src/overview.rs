@@ -11,6 +11,7 @@ use super::live_events::live_events;
 use super::log::{LogError, load_session, parse_event};
 use super::summary::summary;
 use super::trace::stats::session_start;
+use agent_protocol::control::Ending;
 use agent_protocol::disk;
 use agent_protocol::event::{Event, EventBody, ModelRequested, SessionSummary};
 use agent_protocol::model::Purpose;
@@ -31,7 +32,7 @@ pub struct SessionOverview {
     /// The user's first message; empty if there is none.
     pub task: String,
     /// The ending of the last turn; `None` before its end.
-    pub ending: Option<String>,
+    pub ending: Option<Ending>,
     pub turns: u32,
     #[serde(flatten)]
     pub spending: Spending,
@@ -67,7 +68,7 @@ pub fn read_overview(log: &Path) -> Result<SessionOverview, LogError> {
 }
 
 /// `None` if the session was not closed, or continued since.
-fn closing_summary(tail: &[Event]) -> Option<(SessionSummary, Option<String>)> {
+fn closing_summary(tail: &[Event]) -> Option<(SessionSummary, Option<Ending>)> {
     let closed =
         tail.iter().rposition(|event| matches!(event.body, EventBody::SessionSummary(_)))?;
     let EventBody::SessionSummary(summary) = &tail[closed].body else { return None };
@@ -89,9 +90,9 @@ fn closing_summary(tail: &[Event]) -> Option<(SessionSummary, Option<String>)> {
 }
 
 /// `None` if the program was killed or is still working.
-fn last_turn_ending(events: &[Event]) -> Option<String> {
+fn last_turn_ending(events: &[Event]) -> Option<Ending> {
     events.iter().rev().find_map(|event| match &event.body {
-        EventBody::TurnFinished(finished) => Some(Some(finished.ending.as_str().to_owned())),
+        EventBody::TurnFinished(finished) => Some(Some(finished.ending)),
         EventBody::TurnStarted { .. } => Some(None),
         EventBody::ModelRequested(request) if is_work(request) => Some(None),
         _ => None,

@@ -170,6 +170,7 @@ struct ChatScreen<'a> {
     alternate_screen: Option<Screen>,
     requests: &'a UnboundedSender<ChatRequest>,
     reflows: bool,
+    has_hyperlinks: bool,
     title: String,
     is_editor_open: bool,
     resumed_at: Option<Instant>,
@@ -195,6 +196,7 @@ fn run_on_screen(
         alternate_screen: None,
         requests: ask,
         reflows,
+        has_hyperlinks: false,
         title: String::new(),
         is_editor_open: false,
         resumed_at: None,
@@ -251,8 +253,10 @@ impl ChatScreen<'_> {
             ThreadMessage::Terminal(typed, at) => {
                 terminal::panic_if_requested("screen");
                 if let TerminalInput::TerminalName(name) = &typed {
+                    // The others that give their name know hyperlinks, or ignore them.
                     self.reflows = !name.starts_with("XTerm");
-                    self.screen.set_reflows(self.reflows);
+                    self.has_hyperlinks = self.reflows;
+                    self.screen.set_features(self.reflows, self.has_hyperlinks);
                 }
                 self.update(Input::Terminal(typed, at))
             }
@@ -333,6 +337,7 @@ impl ChatScreen<'_> {
         self.title.clear();
         self.alternate_screen = None;
         self.screen = Screen::inline(terminal::size().0, self.reflows);
+        self.screen.set_features(self.reflows, self.has_hyperlinks);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{ProjectArgs, session_storage};
 use crate::app::{OpenError, Storage};
 use crate::cli::{json_answer, report_left_out};
+use agent_protocol::control::Ending;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::shorten;
 use agent_protocol::view::call_line;
@@ -74,7 +75,11 @@ pub(super) fn session_lines(storage: &Storage, ids: &[String]) -> Vec<String> {
 fn describe(overview: &SessionOverview) -> String {
     let started = overview.started.get(..16).unwrap_or(&overview.started).replace('T', " ");
     let title = shorten(&one_line(&session_title(overview)), 60);
-    format!("{title}  ({started}, {})", ending_text(overview))
+    let ending = match overview.ending.map(Ending::in_words) {
+        Some("") | None => ending_text(overview),
+        Some(words) => words,
+    };
+    format!("{title}  ({started}, {ending})")
 }
 
 /// The latest first.
@@ -112,9 +117,9 @@ fn session_title(overview: &SessionOverview) -> String {
     overview.name.as_ref().map_or_else(|| task.clone(), |name| format!("{name}: {task}"))
 }
 
-fn ending_text(overview: &SessionOverview) -> &str {
+fn ending_text(overview: &SessionOverview) -> &'static str {
     let otherwise = if overview.turns == 0 { "no turn" } else { "unfinished" };
-    overview.ending.as_deref().unwrap_or(otherwise)
+    overview.ending.map_or(otherwise, Ending::as_str)
 }
 
 fn to_json(id: &str, overview: &SessionOverview) -> Value {

@@ -138,3 +138,88 @@ fn long_output_of_a_successful_command_is_a_success() {
     assert_eq!(test.events_of("tool.finished")[0]["envelope"]["status"], "partial");
     pty.wait_for("✓ Bash seq 1 20000");
 }
+
+#[test]
+fn reads_and_searches_in_a_row_are_one_line() {
+    let calls = ["a", "b", "c", "d"]
+        .map(|name| format!("call: Read {{\"path\": \"{name}.txt\"}}\n---\n"))
+        .concat();
+    let script = format!(
+        "{calls}call: Grep {{\"pattern\": \"x\"}}\n---\n\
+         call: Bash {{\"command\": \"until [ -e go ]; do sleep 0.05; done\"}}\n---\n\
+         call: Read {{\"path\": \"nowhere.txt\"}}\n---\ncall: LS {{}}\n---\ntext: Done here."
+    );
+    let mut test = Test::new().script(&script);
+    for name in ["a", "b", "c", "d"] {
+        test = test.file(&format!("{name}.txt"), "x\n");
+    }
+    let mut pty = Pty::chat(&test, &["--yolo"]);
+    pty.wait_for("/help");
+    pty.say("look around");
+    pty.wait_for("◦ Bash");
+    let one =
+        "✓ Read 4 files, searched 1 time: a.txt, b.txt, c.txt, d.txt, \"x\"  · Ctrl-T\n◦ Bash";
+    assert!(pty.screen().contains(one), "{}", pty.screen());
+    test.write("go", "");
+    pty.wait_for("Done here.");
+    pty.wait_for("/help");
+    // What failed, and what stands alone, is not joined.
+    assert!(pty.screen().contains("\n✗ Read nowhere.txt"), "{}", pty.screen());
+    assert!(pty.screen().contains("\n✓ LS .  "), "{}", pty.screen());
+    pty.send("\x14");
+    pty.wait_for("✓ Read c.txt  1 line");
+}
+
+#[test]
+fn address_is_a_hyperlink_and_not_cut() {
+    let address = format!("https://example.org/{}/page_(one).html", "long/path".repeat(12));
+    let script = format!("text: Look at [the page]({address}) and at {address}, please.");
+    for (answer, has_hyperlinks) in [("", false), ("\x1bP>|WezTerm 20240203\x1b\\", true)] {
+        let test = Test::new().script(&script);
+        let mut pty = Pty::chat(&test, &[]);
+        pty.wait_for("/help");
+        pty.send(answer);
+        pty.say("where is it?");
+        pty.wait_for("please.");
+        pty.wait_for("/help");
+        let bytes = String::from_utf8_lossy(&pty.bytes()).into_owned();
+        let link = format!("\x1b]8;;{address}\x1b\\{address}\x1b]8;;\x1b\\");
+        assert_eq!(bytes.matches(&link).count(), if has_hyperlinks { 2 } else { 0 }, "{bytes}");
+        assert_eq!(bytes.contains("\x1b]8;"), has_hyperlinks, "{bytes}");
+        let shown = |line: &str| line.replace(&link, &address).contains(&address);
+        assert_eq!(bytes.split("\r\n").filter(|line| shown(line)).count(), 2, "{bytes}");
+        // In the viewer it is wrapped: nothing of it is outside the screen.
+        pty.send("\x14");
+        pty.wait_for("q close");
+        assert!(
+            pty.screen().replace("\n", "").replace(' ', "").contains(&address),
+            "{}",
+            pty.screen()
+        );
+    }
+}
+
+#[test]
+fn diffs_have_line_backgrounds_where_colours_allow() {
+    let script = "call: Write {\"path\": \"new.txt\", \"content\": \"one\\na longer line\\n\"}\n---\n\
+                  text: Done here.";
+    for (name, value, background) in [
+        ("COLORTERM", "truecolor", "\x1b[38;2;127;201;127;48;2;27;47;35m"),
+        ("COLORTERM", "", "48;5;22m"),
+        ("NO_COLOR", "1", ""),
+    ] {
+        let test = Test::new().script(script).env(name, value);
+        let mut pty = Pty::chat(&test, &["--yolo"]);
+        pty.wait_for("/help");
+        pty.say("write it");
+        pty.wait_for("Done here.");
+        let bytes = String::from_utf8_lossy(&pty.bytes()).into_owned();
+        let line =
+            bytes.lines().rfind(|line| line.contains("1 + ") && line.contains("one")).unwrap();
+        assert_eq!(line.contains("48;"), !background.is_empty(), "{line:?}");
+        assert!(line.contains(background), "{line:?}");
+        // As wide as the widest line.
+        let spaces = " ".repeat("a longer line".len() - "one".len());
+        assert_eq!(line.contains(&spaces), !background.is_empty(), "{line:?}");
+    }
+}

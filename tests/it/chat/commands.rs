@@ -1,5 +1,7 @@
 //! Slash commands.
 
+use regex::Regex;
+
 use crate::support::server::{self, Server};
 use crate::support::{Pty, Test, running, wait_for};
 
@@ -139,6 +141,17 @@ fn undo_command_reverts_a_turn_and_informs_the_model() {
     pty.wait_for("I know");
     pty.say("/undo");
     pty.wait_for("there is no change to undo");
+}
+
+#[test]
+fn list_of_sessions_says_in_words_how_each_ended() {
+    let script = "call: Write {\"path\": \"a\", \"content\": \"x\"}\n---\ntext: I could not.";
+    let test = Test::new().script(script);
+    test.run(&["--permission-mode", "read-only", "write it"]).expect_code(77);
+    let mut pty = Pty::chat(&test, &[]);
+    pty.wait_for("/help");
+    pty.send("/resume ");
+    pty.wait_for(", a permission was not given)");
 }
 
 #[test]
@@ -332,9 +345,17 @@ fn parts_of_the_context_add_up_after_a_compaction() {
         pty.wait_for(answer);
         pty.wait_for("/help");
     }
+    let status = |pty: &Pty| {
+        let tokens = Regex::new(r"(\S+) tokens \(\d+ %\)").unwrap();
+        tokens.captures_iter(&pty.screen()).last().unwrap()[1].to_owned()
+    };
+    let before = status(&pty);
     pty.say("/compact");
     pty.wait("a summary", |_| test.has_event("context.compacted"));
     pty.wait_for("/help");
+    // The numbers are those of the status line.
+    let before = before.trim_start_matches('~');
+    pty.wait_for(&format!("compacted: {before} → {} tokens, ", status(&pty)));
     pty.say("/context");
     pty.wait_for("in all of ");
     let screen = pty.screen();
@@ -644,7 +665,7 @@ fn diff_undo_and_redo_commands_work() {
     pty.wait_for("turn 1 undone: a.txt restored, new.txt removed");
     assert_ne!(test.read("a.txt"), "two\n");
     pty.say("/redo");
-    pty.wait_for("turn 1 redone: a.txt restored, new.txt restored");
+    pty.wait_for("turn 1 redone: a.txt written again, new.txt written again");
     pty.say("/undo 99");
     pty.wait_for("turn 99 changed no file, or is undone already");
     assert_eq!(test.read("a.txt"), "two\n");
@@ -846,7 +867,7 @@ fn edits_beside_a_background_command_of_an_earlier_turn_are_undone() {
     pty.wait_for("/help");
     for (command, done, text) in [
         ("/undo", "turn 2 undone: a.txt restored", "one\n"),
-        ("/redo", "turn 2 redone: a.txt restored", "two\n"),
+        ("/redo", "turn 2 redone: a.txt written again", "two\n"),
     ] {
         pty.say(command);
         pty.wait_for(done);

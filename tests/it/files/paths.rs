@@ -54,6 +54,31 @@ fn tilde_is_the_home_for_file_tools() {
     assert_eq!(envelope["status"], "success", "{envelope}");
 }
 
+/// No-break spaces and decomposed letters look like what a keyboard types.
+#[test]
+fn file_is_found_by_the_name_that_a_user_types() {
+    let test = Test::new()
+        .file("Shot at 9.22\u{202f}PM.txt", "one\n")
+        .file("U\u{308}bung/v\u{a0}1/Abscha\u{308}tzung.txt", "two\n")
+        .file("alike\u{a0}.txt", "")
+        .file("alike\u{202f}.txt", "");
+    let typed = "Übung/v 1/Abschätzung.txt";
+    for (path, text) in [("Shot at 9.22 PM.txt", "one"), (typed, "two")] {
+        let envelope = test.call("Read", &json!({"path": path}));
+        assert!(envelope["data"]["content"].as_str().unwrap().contains(text), "{envelope}");
+    }
+    let envelope = test.call("LS", &json!({"path": "Übung/v 1"}));
+    assert_eq!(envelope["status"], "success", "{envelope}");
+    let envelope = test.call("Write", &json!({"path": typed, "content": "x"}));
+    assert_eq!(envelope["error"]["code"], "NOT_READ", "{envelope}");
+    let envelope = test.call("Read", &json!({"path": "alike .txt"}));
+    assert_eq!(envelope["error"]["code"], "NOT_FOUND", "{envelope}");
+    // A new file has the name that was given.
+    test.call("Write", &json!({"path": "Übung/neu 1.txt", "content": "x"}));
+    assert_eq!(names(&test.root().join("U\u{308}bung")), ["neu 1.txt", "v\u{a0}1"]);
+    assert!(!test.root().join("Übung").exists());
+}
+
 #[test]
 fn output_path_with_dotdot_after_a_symlink_is_refused() {
     for backend in ["namespaces", "landlock"] {

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use super::Workspace;
 use super::failure::io_failure;
 use super::repository;
+use super::suggestions::entry_that_looks_like;
 use agent_protocol::disk::{LinkResolver, canonical_prefix, metadata_without_links};
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::unescape_path;
@@ -324,10 +325,12 @@ impl Workspace {
         // The metadata of `at`.
         let mut end = None;
         let mut by_git = false;
+        let mut is_substitute = false;
         push_components(raw, &mut at, &mut todo);
         let found = loop {
             let Some(part) = todo.pop() else { break Ok(()) };
             end = None;
+            let was_substitute = std::mem::take(&mut is_substitute);
             if part == ".." {
                 missing = missing.saturating_sub(1);
                 at.pop();
@@ -369,7 +372,18 @@ impl Workspace {
                         .with_hint("list the directory of that file with LS"));
                 }
                 Ok(data) => end = Some(data),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => missing = 1,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let may_search = !was_substitute && self.contains(&at);
+                    match Some(&at).filter(|_| may_search).and_then(|at| entry_that_looks_like(at))
+                    {
+                        Some(name) => {
+                            at.pop();
+                            todo.push(name);
+                            is_substitute = true;
+                        }
+                        None => missing = 1,
+                    }
+                }
                 Err(error) => break Err(io_failure(&error, "look at", given)),
             }
         };

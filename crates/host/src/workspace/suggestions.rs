@@ -1,6 +1,8 @@
-//! Suggestions for paths that do not exist.
+//! Suggestions for paths that do not exist, and names that look the same.
 
 use std::cmp::Reverse;
+use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -8,10 +10,25 @@ use std::time::{Duration, Instant};
 use super::walk::{Walk, WalkRules};
 use super::{ProjectPath, Workspace};
 use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::typed_name;
 use parking_lot::Mutex;
 
 const MAX_ENTRIES: usize = 20_000;
 const MAX_TIME: Duration = Duration::from_millis(150);
+
+/// The only entry of the directory whose name differs from this one in the kind of its blanks or in the composition
+/// of its letters, which is not visible.
+pub(super) fn entry_that_looks_like(path: &Path) -> Option<OsString> {
+    let name = path.file_name()?.to_str()?;
+    if name.is_ascii() && !name.contains(' ') {
+        return None;
+    }
+    let typed = typed_name(name);
+    let entries = fs::read_dir(path.parent()?).ok()?.take(MAX_ENTRIES);
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut alike = names.filter(|name| name.to_str().is_some_and(|it| typed_name(it) == typed));
+    alike.next().filter(|_| alike.next().is_none())
+}
 
 impl Workspace {
     /// `NOT_FOUND`, with the three most similar existing names.

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-pub(super) use call::{Call, CallState, PermissionQuestion, describe_agent_work};
+pub(super) use call::{
+    Call, CallState, PermissionQuestion, describe_agent_work, exploration_lines,
+};
 pub(super) use lines::{error_parts, format_count, format_millis, format_seconds, title_line};
 
 use super::markdown;
@@ -45,7 +47,17 @@ impl RenderOptions {
         rest: &Span<'static>,
         spans: &[Span<'static>],
     ) -> Vec<Line<'static>> {
-        wrap_with_prefixes(first, rest, spans, self.width)
+        wrap_with_prefixes(first, rest, spans, self.width, false)
+    }
+
+    /// For the scrollback, where the terminal wraps an address that is longer than a line.
+    pub(super) fn wrap_prose(
+        self,
+        first: &Span<'static>,
+        rest: &Span<'static>,
+        spans: &[Span<'static>],
+    ) -> Vec<Line<'static>> {
+        wrap_with_prefixes(first, rest, spans, self.width, true)
     }
 
     pub(super) fn indent(self, by: &'static str, spans: &[Span<'static>]) -> Vec<Line<'static>> {
@@ -186,7 +198,7 @@ impl Cell {
         if let Self::Call(call) = self { Some(call) } else { None }
     }
 
-    /// With [`Detail::Brief`], only lines of code may be wider than the screen.
+    /// With [`Detail::Brief`], only lines of code and addresses may be wider than the screen.
     pub(super) fn lines(&self, options: RenderOptions, detail: Detail) -> Vec<Line<'static>> {
         let quiet = options.style(StyleRole::Quiet);
         match self {
@@ -364,29 +376,20 @@ fn turn_end_lines(
     if let n @ 1.. = finished.ignored_files_changed {
         facts.push(format!("{} changed", pluralize(n, "ignored file")));
     }
+    // No permission of the user was missing.
+    let is_stopped_by_hook = finished.ending == Ending::PermissionDenied
+        && finished.report.as_ref().is_some_and(|report| report.next.is_empty());
     let (mark, role, word) = match finished.ending {
         Ending::Completed if finished.verified == Some(true) => {
             ("✓", StyleRole::Good, "checks passed")
         }
-        Ending::CompletedUnverified => ("✗", StyleRole::Bad, "a check could not run"),
-        Ending::Completed => ("·", StyleRole::Quiet, ""),
-        Ending::Interrupted => ("■", StyleRole::Warn, "stopped by you"),
-        Ending::Terminated => ("■", StyleRole::Warn, "ended by the system"),
-        Ending::Failed => ("✗", StyleRole::Bad, "failed"),
-        Ending::CheckFailed => ("✗", StyleRole::Bad, "a check does not pass"),
-        Ending::IncompleteAnswer => ("✗", StyleRole::Bad, "the answer is incomplete"),
-        Ending::ModelRefused => ("✗", StyleRole::Bad, "the model refused"),
-        Ending::ModelUnavailable => ("✗", StyleRole::Bad, "the model is not reachable"),
-        // No permission of the user was missing.
-        Ending::PermissionDenied
-            if finished.report.as_ref().is_some_and(|report| report.next.is_empty()) =>
-        {
-            ("■", StyleRole::Warn, "stopped by a hook")
-        }
-        Ending::PermissionDenied => ("■", StyleRole::Warn, "not everything was allowed"),
-        Ending::MaxTurns => ("■", StyleRole::Warn, "the limit of model answers was reached"),
-        Ending::MaxBudget => ("■", StyleRole::Warn, "the limit of money was reached"),
-        Ending::Timeout => ("■", StyleRole::Warn, "the limit of time was reached"),
+        _ if is_stopped_by_hook => ("■", StyleRole::Warn, "stopped by a hook"),
+        ending => match ending.exit_code() {
+            0 => ("·", StyleRole::Quiet, ending.in_words()),
+            // Not done, or no model answers; the others are the user's decisions and limits.
+            1 | 69 | 75 => ("✗", StyleRole::Bad, ending.in_words()),
+            _ => ("■", StyleRole::Warn, ending.in_words()),
+        },
     };
     // The error of a model is the title; its advice and the words of the server follow.
     let is_unanswered = matches!(finished.ending, Ending::ModelRefused | Ending::ModelUnavailable);
@@ -394,12 +397,15 @@ fn turn_end_lines(
     let parts = error.map_or_else(Vec::new, |error| error_parts(error));
     let word = parts.first().map_or(word, String::as_str);
     let mut details = Vec::new();
+    let indent = Span::raw("  ");
+    let wrap_detail =
+        |text: &str| options.wrap_prose(&indent, &indent, &[Span::raw(text.to_owned())]);
     for part in parts.iter().skip(1) {
         let text = escape_prose(part);
         if text.starts_with('"') {
             details.push(options.cut_line(&format!("  {text}"), StyleRole::Quiet));
         } else {
-            details.extend(options.indent("  ", &[Span::raw(text.into_owned())]));
+            details.extend(wrap_detail(&text));
         }
     }
     let has_report = !finished.ending.is_success() && finished.ending != Ending::Interrupted;
@@ -412,7 +418,7 @@ fn turn_end_lines(
             Some(_) | None => finished.result.trim_end().to_owned(),
         };
         for line in escape_prose(&report).lines() {
-            details.extend(options.indent("  ", &[Span::raw(line.to_owned())]));
+            details.extend(wrap_detail(line));
         }
     }
     let wrap = |spans: &[Span<'static>]| options.wrap(&Span::raw(""), &Span::raw("  "), spans);
@@ -469,7 +475,7 @@ fn page_line_rows(line: &str, options: RenderOptions) -> Vec<Line<'static>> {
     let indent = second_column(&line).filter(|at| *at <= options.width / 2).unwrap_or(0);
     let (first, text) = line.split_at(indent);
     let rest = Span::raw(" ".repeat(width(first)));
-    options.wrap(&Span::raw(first.to_owned()), &rest, &[Span::raw(text.to_owned())])
+    options.wrap_prose(&Span::raw(first.to_owned()), &rest, &[Span::raw(text.to_owned())])
 }
 
 /// The column after two or more spaces.

@@ -7,6 +7,7 @@ use nucleo_matcher::{Config, Matcher, Utf32Str};
 
 use super::commands::{COMMANDS, find_built_in};
 use agent_protocol::custom_command::CustomCommand;
+use agent_protocol::typed_name;
 
 const MAX_ITEMS: usize = 50;
 
@@ -95,14 +96,15 @@ impl FileFinder {
         config.normalize = self.query.is_ascii();
         let mut matcher = Matcher::new(config);
         let mut query_buffer = Vec::new();
-        let needle = Utf32Str::new(&self.query, &mut query_buffer);
+        let query = typed_name(&self.query);
+        let needle = Utf32Str::new(&query, &mut query_buffer);
         // For many candidates the first match of the letters is a sufficient score.
         let is_quick = self.candidates.len() > GREEDY_THRESHOLD;
         let mut buffer = Vec::new();
         let end = self.candidates.len().min(self.n_searched + FILES_PER_STEP);
         for index in &self.candidates[self.n_searched..end] {
-            let file = &self.files[*index as usize];
-            let haystack = Utf32Str::new(file, &mut buffer);
+            let file = typed_name(&self.files[*index as usize]);
+            let haystack = Utf32Str::new(&file, &mut buffer);
             let score = if is_quick {
                 matcher.fuzzy_match_greedy(haystack, needle)
             } else {
@@ -233,6 +235,11 @@ mod tests {
         assert_eq!(find("Ü"), ["@Übung.md"]);
         assert_eq!(find("ü"), ["@Übung.md"]);
         assert_eq!(find("ubung"), ["@Übung.md"]);
+        let odd = "Fotos vom Fru\u{308}hling\u{202f}1.txt";
+        finder.set_files([odd.to_owned()].into());
+        for query in ["vom Frühling 1", "fruhling"] {
+            assert_eq!(finder.find(query)[0].insert, format!("@\"{odd}\" "), "{query}");
+        }
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub(super) struct Conversation {
     agents: HashMap<String, agents::AgentProgress>,
     /// The terminal already shows the message as the user typed it.
     pub(super) hides_user_messages: bool,
+    /// Reads and searches in a row are not joined: there is no viewer that shows each.
+    pub(super) prints_each_call: bool,
     pub(super) plan: Plan,
     /// The latest turn changed the plan.
     pub(super) has_plan_change: bool,

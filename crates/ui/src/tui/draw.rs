@@ -123,6 +123,7 @@ impl State {
                 let text = format!("∴ {}", escape_prose(last.trim()));
                 lines.push(options.cut_line(&text, StyleRole::Quiet));
             }
+            lines.extend(self.conversation.held_lines(options));
             // The call of a question is shown with the question.
             let questioned = self.questioned_call();
             let calls = self.conversation.open_calls();

@@ -13,13 +13,13 @@ use super::text::prefix_line;
 use super::theme::StyleRole;
 use agent_protocol::terminal_escape::escape_prose;
 use block::{BlockContext, RenderedBlock, render_block};
+use table::ColumnWidths;
 
 /// Limits the cost of a frame.
 const MAX_OPEN_BYTES: usize = 16 * 1024;
 const PART_BYTES: usize = 64 * 1024;
 /// The first rows determine the column widths; later rows are printed one by one.
-const MEASURED_ROWS: usize = 10;
-const MAX_COLUMNS: usize = 1000;
+const MEASURED_ROWS: usize = 40;
 const CODE_INDENT: &str = "  ";
 
 pub(super) fn render(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
@@ -56,7 +56,7 @@ enum PartialBlock {
     /// With the mark of the items, and the next number.
     List { mark: char, number: Option<u64>, is_loose: bool },
     /// With the source of the header once the header is finished, and the column widths.
-    Table { head: String, columns: Vec<usize> },
+    Table { head: String, columns: ColumnWidths },
 }
 
 #[derive(Debug)]
@@ -249,8 +249,8 @@ impl MarkdownStream {
             // There are enough rows to determine the column widths, if it is a table.
             let rows = &self.unfinished[..self.n_scanned];
             let required = render_block(rows, &BlockContext::default(), options).columns;
-            if !required.is_empty() {
-                let columns = widen_columns(required);
+            if !required.cells.is_empty() {
+                let columns = required.widen();
                 self.partial_block = Some(PartialBlock::Table { head: String::new(), columns });
                 self.finish_block(self.n_scanned, options, lines);
             }
@@ -343,17 +343,6 @@ fn strip_incomplete_mark(text: &str) -> &str {
     let is_mark = matches!(line, "-" | "*" | "+" | "**" | "|")
         || line.trim_end_matches(['.', ')']).bytes().all(|byte| byte.is_ascii_digit());
     if last > 0 && is_mark { &text[..last] } else { text }
-}
-
-/// Further rows are not known: each column gets some extra space, and the last one the rest.
-fn widen_columns(mut columns: Vec<usize>) -> Vec<usize> {
-    for columns in &mut columns {
-        *columns += *columns / 2 + 2;
-    }
-    if let Some(last) = columns.last_mut() {
-        *last = MAX_COLUMNS;
-    }
-    columns
 }
 
 /// Open markup in the last paragraph should look as it will be.
@@ -461,13 +450,13 @@ mod tests {
     #[test]
     fn table_rows_are_emitted_one_by_one_with_equal_columns() {
         let row = |n: usize| format!("| row {n} | {} | what row {n} is |\n", n * n);
-        let rows: String = (1..=30).map(row).collect();
+        let rows: String = (1..=60).map(row).collect();
         let table = format!("| name | square | what |\n|---|---:|---|\n{rows}");
         let (given, open) = streamed(&table, 60);
         assert_eq!(given, shown(&render(&table, options(60))));
         assert_eq!(open, "");
         let lines: Vec<&str> = given.lines().collect();
-        assert_eq!(lines.len(), 32, "{given}");
+        assert_eq!(lines.len(), 62, "{given}");
         let second = |line: &str| {
             line.char_indices()
                 .filter(|(_, c)| matches!(c, '│' | '┼'))
@@ -477,8 +466,33 @@ mod tests {
         assert!(lines.iter().all(|line| second(line) == second(lines[0])), "{given}");
         // The text after it is separate.
         let (given, open) = streamed(&format!("{table}\nEnd of"), 60);
-        assert!(given.ends_with("row 30 is\n"), "{given}");
+        assert!(given.ends_with("row 60 is\n"), "{given}");
         assert_eq!(open, "\nEnd of\n");
+    }
+
+    #[test]
+    fn no_word_of_a_table_is_broken() {
+        let head = "| file | what |\n|---|---|\n";
+        let url = "https://example.org/a/very/long/address/of/a/page.html";
+        for (width, row, expected) in [
+            (24, "src/a.rs | the sum is wrong", "src/a.rs │ the sum is\n         │ wrong\n"),
+            (
+                24,
+                "a/longer/path.rs | interchangeable",
+                "• file: a/longer/path.rs\n  what: interchangeable\n",
+            ),
+            (30, &format!("a | {url} here"), &format!("• file: a\n  what:\n  {url}\n  here\n")),
+        ] {
+            let table = shown(&render(&format!("{head}| {row} |\n"), options(width)));
+            assert!(table.ends_with(expected), "{table}");
+        }
+        // A row that follows the measured ones.
+        let rows = "| a | b |\n".repeat(50) + "| interchangeable/words | c |\n| d | e |\n";
+        let table = shown(&render(&format!("{head}{rows}"), options(24)));
+        assert!(
+            table.contains("\n• file:\n  interchangeable/words\n  what: c\nd        │ e\n"),
+            "{table}"
+        );
     }
 
     #[test]

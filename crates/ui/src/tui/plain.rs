@@ -39,6 +39,7 @@ pub(super) fn run(
     }
     let is_echoed = has_input && io::stdin().is_terminal();
     state.conversation.hides_user_messages = is_echoed;
+    state.conversation.prints_each_call = true;
     state.has_screen = false;
     let mut is_prompted = false;
     let mut shown_subject = None;

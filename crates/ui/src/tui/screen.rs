@@ -5,12 +5,14 @@
 //! While nothing is typed, the cursor rests there: when the terminal rewraps its lines after a
 //! resize, the cursor moves with its text, and marks the live area.
 
+use std::ops::Range;
+
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
-use super::text::width;
+use super::text::{find_addresses, width};
 use agent_protocol::terminal_escape::escape_prose;
 
 #[derive(Debug, Default)]
@@ -28,6 +30,8 @@ pub(super) struct Screen {
     position: AreaPosition,
     is_stale: bool,
     shows_cursor: bool,
+    /// Addresses in the scrollback are hyperlinks (OSC 8).
+    has_hyperlinks: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,7 @@ impl Screen {
             position: AreaPosition::Below { reflows },
             is_stale: true,
             shows_cursor: true,
+            has_hyperlinks: false,
         }
     }
 
@@ -74,8 +79,9 @@ impl Screen {
         self.is_stale = true;
     }
 
-    pub(super) fn set_reflows(&mut self, reflows: bool) {
+    pub(super) fn set_features(&mut self, reflows: bool, has_hyperlinks: bool) {
         self.position = AreaPosition::Below { reflows };
+        self.has_hyperlinks = has_hyperlinks;
     }
 
     /// The next frame rewrites everything below the scrollback.
@@ -137,11 +143,27 @@ impl Screen {
         }
         let is_there = |(line, row): &(&Line<'_>, &Vec<Cell>)| {
             line.width() <= self.columns
+                && self.hyperlinks(line).is_empty()
                 && self.render_rows(std::slice::from_ref(*line))[0] == **row
         };
         // One row of the live area has to remain, for the cursor to rest in.
         let rows = &self.rows[..self.rows.len().saturating_sub(1)];
         history.iter().zip(rows).take_while(is_there).count()
+    }
+
+    /// Where the hyperlinks of a line begin and end, and the sequences there.
+    fn hyperlinks(&self, line: &Line<'_>) -> Vec<(usize, String)> {
+        if !self.has_hyperlinks {
+            return Vec::new();
+        }
+        let text: String = line.spans.iter().map(shown_text).collect();
+        let mut addresses = find_addresses(&text);
+        // One that fills the line to its end may be cut.
+        addresses.retain(|address| address.end < text.len() || line.width() != self.columns);
+        let sequence = |address: &str| format!("\x1b]8;;{address}\x1b\\");
+        let ends =
+            |at: Range<usize>| [(at.start, sequence(&text[at.clone()])), (at.end, sequence(""))];
+        addresses.into_iter().flat_map(ends).collect()
     }
 
     /// Moves the cursor to the start of the area.
@@ -161,7 +183,7 @@ impl Screen {
         // Some terminals copy a screen that is erased from the first cell on to the scrollback.
         out.extend_from_slice(b" \x1b[J\r\x1b[K");
         for line in history {
-            write_line(out, line);
+            write_line(out, line, &self.hyperlinks(line));
             out.extend_from_slice(b"\r\n");
         }
         // A row that is too long because the terminal just became narrower is cut, not wrapped.
@@ -291,15 +313,29 @@ fn wide_start(row: &[Cell], at: usize) -> usize {
     if before.is_some_and(|cell| width(cell.symbol()) > 1) { at - 1 } else { at }
 }
 
-fn write_line(out: &mut Vec<u8>, line: &Line<'_>) {
+/// A text that was not escaped must not act on the terminal either, nor take more rows.
+fn shown_text(span: &Span<'_>) -> String {
+    escape_prose(&span.content).replace('\n', " ")
+}
+
+fn write_line(out: &mut Vec<u8>, line: &Line<'_>, hyperlinks: &[(usize, String)]) {
+    let mut hyperlinks = hyperlinks.iter().peekable();
+    let mut from = 0;
     for span in &line.spans {
         let style = line.style.patch(span.style);
         let is_styled = style != Style::default();
         if is_styled {
             out.extend(sgr_sequence(style.fg, style.bg, style.add_modifier).bytes());
         }
-        // A text that was not escaped must not act on the terminal either, nor take more rows.
-        out.extend_from_slice(escape_prose(&span.content).replace('\n', " ").as_bytes());
+        let text = shown_text(span);
+        let mut n_written = 0;
+        while let Some((at, sequence)) = hyperlinks.next_if(|(at, _)| *at <= from + text.len()) {
+            out.extend_from_slice(&text.as_bytes()[n_written..at - from]);
+            out.extend_from_slice(sequence.as_bytes());
+            n_written = at - from;
+        }
+        out.extend_from_slice(&text.as_bytes()[n_written..]);
+        from += text.len();
         if is_styled {
             out.extend_from_slice(b"\x1b[0m");
         }

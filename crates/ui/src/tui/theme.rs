@@ -101,6 +101,10 @@ impl Theme {
             StyleRole::Tool | StyleRole::User => self.with_foreground(bold, role),
             StyleRole::Link => self.with_foreground(style.add_modifier(Modifier::UNDERLINED), role),
             StyleRole::Keyword if self.depth == ColorDepth::None => bold,
+            StyleRole::Added | StyleRole::Removed => {
+                let style = self.with_foreground(style, role);
+                self.change_background(role).map_or(style, |color| style.bg(color))
+            }
             _ => self.with_foreground(style, role),
         }
     }
@@ -112,6 +116,18 @@ impl Theme {
             Background::Light => (0x1d_21_27, 0xe6_e9_ee),
         };
         (self.depth > ColorDepth::Sixteen).then(|| (self.to_color(text), self.to_color(background)))
+    }
+
+    /// Of an added or removed line. In the palette, the colours nearest to those of 24 bits are grey.
+    fn change_background(self, role: StyleRole) -> Option<Color> {
+        let (added, removed) = match (self.depth, self.background) {
+            (ColorDepth::True, Background::Dark) => (0x1b_2f_23, 0x3a_22_26),
+            (ColorDepth::True, Background::Light) => (0xe3_f4_e3, 0xfb_e6_e6),
+            (ColorDepth::Palette, Background::Dark) => (0x00_5f_00, 0x5f_00_00),
+            (ColorDepth::Palette, Background::Light) => (0xd7_ff_d7, 0xff_d7_d7),
+            (ColorDepth::None | ColorDepth::Sixteen, _) => return None,
+        };
+        Some(self.to_color(if role == StyleRole::Added { added } else { removed }))
     }
 
     fn with_foreground(self, style: Style, role: StyleRole) -> Style {

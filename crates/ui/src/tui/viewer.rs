@@ -387,11 +387,12 @@ impl Viewer {
     }
 }
 
-/// Lines of code may be wider than the screen.
+/// Lines of code and addresses may be wider than the screen.
 fn wrap_lines(lines: Vec<Line<'static>>, columns: usize) -> Vec<Line<'static>> {
     let fitted = lines.into_iter().flat_map(|line| {
         let style = line.style;
-        wrap(&line.spans, columns).into_iter().map(move |spans| Line::from(spans).style(style))
+        let rows = wrap(&line.spans, columns, false).into_iter();
+        rows.map(move |spans| Line::from(spans).style(style))
     });
     fitted.collect()
 }

@@ -155,6 +155,18 @@ impl Call {
         }
     }
 
+    /// A read or search of which nothing more is to say, or none so far.
+    pub(in crate::tui) fn is_exploration(&self) -> bool {
+        let is_plain = match &self.state {
+            CallState::Waiting | CallState::Running { .. } => true,
+            CallState::Done(outcome) => {
+                outcome.mark == OutcomeMark::Good && outcome.notes.is_empty()
+            }
+        };
+        let is_known = matches!(self.tool.as_str(), "Read" | "Grep" | "Glob" | "LS");
+        is_plain && is_known && self.question.is_none() && self.model_subject.is_none()
+    }
+
     /// The question in the scrollback and in the viewer.
     pub(in crate::tui) fn question_lines(
         &self,
@@ -344,6 +356,28 @@ impl Call {
         }
         lines
     }
+}
+
+/// Reads and searches in a row are one line.
+pub(in crate::tui) fn exploration_lines(
+    calls: &[&Call],
+    options: RenderOptions,
+) -> Vec<Line<'static>> {
+    if let [call] = calls {
+        return call.outcome_lines(options, Detail::Brief);
+    }
+    let n_read = calls.iter().filter(|call| call.tool == "Read").count();
+    let files = pluralize(n_read as u64, "file");
+    let (verb, count) = match (n_read, calls.len() - n_read) {
+        (0, 0) => return Vec::new(),
+        (_, 0) => ("Read", files),
+        (0, n) => ("Searched", pluralize(n as u64, "time")),
+        (_, n) => ("Read", format!("{files}, searched {}", pluralize(n as u64, "time"))),
+    };
+    let mut subjects: Vec<&str> = calls.iter().map(|call| call.subject.as_str()).collect();
+    subjects.dedup();
+    let subject = format!("{count}: {}", subjects.join(", "));
+    vec![title_line(("✓ ", StyleRole::Good), verb, &subject, "· Ctrl-T", options)]
 }
 
 impl CallOutcome {

@@ -83,7 +83,7 @@ pub(super) fn prefixed_lines(
     let rest = Span::raw(" ".repeat(width(mark)));
     let lines = text.split('\n').enumerate().flat_map(|(n, line)| {
         let mark = if n == 0 { &first } else { &rest };
-        options.wrap(mark, &rest, &[options.span(line.to_owned(), role)])
+        options.wrap_prose(mark, &rest, &[options.span(line.to_owned(), role)])
     });
     lines.collect()
 }
@@ -116,7 +116,7 @@ pub(super) fn message_lines(
             line.push_str(&format!(" … {} more characters", rest.chars().count()));
         }
         let prefix = if lines.is_empty() { &mark } else { &indent };
-        lines.extend(options.wrap(prefix, &indent, &[Span::styled(line, style)]));
+        lines.extend(options.wrap_prose(prefix, &indent, &[Span::styled(line, style)]));
     };
     let text = if text.is_empty() { "\n" } else { text };
     text.lines().take(n_first).for_each(|line| add(line, style));
@@ -126,14 +126,19 @@ pub(super) fn message_lines(
         let last: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
         last.into_iter().rev().for_each(|line| add(line, style));
     }
-    if style.bg.is_some() {
-        // Not wider than the text: full lines would be wrapped when the terminal becomes narrower.
-        let widest = lines.iter().map(Line::width).max().unwrap_or(0);
-        for line in &mut lines {
-            line.spans.push(Span::styled(" ".repeat(widest - line.width()), style));
-        }
-    }
+    fill_background(&mut lines, options);
     lines
+}
+
+/// Lines that end with a background get it up to the end of the widest. Not further: full lines would be wrapped
+/// when the terminal becomes narrower.
+fn fill_background(lines: &mut [Line<'static>], options: RenderOptions) {
+    let widest = lines.iter().map(Line::width).max().unwrap_or(0).min(options.width);
+    for line in lines {
+        let style = line.spans.last().map(|span| span.style).filter(|style| style.bg.is_some());
+        let room = widest.saturating_sub(line.width());
+        line.spans.extend(style.map(|style| Span::styled(" ".repeat(room), style)));
+    }
 }
 
 pub(super) fn command_lines(command: &str, options: RenderOptions) -> Vec<Line<'static>> {
@@ -309,6 +314,7 @@ pub(super) fn diff_lines(
             lines.push(Line::from(vec![first, Span::styled(text, style)]));
         }
     }
+    fill_background(&mut lines, options);
     let more = match n_seen.max(n_changed) - n_shown {
         0 if detail == Detail::Brief && rows > most => format!("{} more lines", rows - most),
         0 => return lines,

@@ -60,7 +60,11 @@ impl Conversation {
         is_complete: bool,
         is_redo: bool,
     ) -> String {
-        let files = describe_undone_files(outcomes, |path, how| format!("{path} {how}"));
+        let files = describe_undone_files(outcomes, |path, how| match how {
+            "restored" if is_redo => format!("{path} written again"),
+            "removed" if is_redo => format!("{path} removed again"),
+            how => format!("{path} {how}"),
+        });
         if let Some(turn) = self.turns.iter_mut().find(|turn| turn.number == undone) {
             turn.files = outcomes.keys().filter(|_| is_redo).cloned().collect();
         }
@@ -125,21 +129,23 @@ impl Conversation {
                 return self.cells.push(Cell::Check(Box::new(check)));
             }
             EventBody::ContextCompacted(compacted) => {
+                // As the status line showed and shows it; before a request, it did not show results of calls.
+                let is_shown = self.context_tokens > compacted.tokens_after;
+                let before = if is_shown { self.context_tokens } else { compacted.tokens_before };
                 self.context_tokens = compacted.tokens_after;
                 self.tokens_are_estimated = true;
-                let [before, after] =
-                    [compacted.tokens_before, compacted.tokens_after].map(format_count);
+                let [before, after] = [before, compacted.tokens_after].map(format_count);
                 match compacted.archived {
-                    0 if before == after => {
+                    0 if compacted.tokens_before == compacted.tokens_after => {
                         "nothing to compact: the latest messages stay as they are".to_owned()
                     }
-                    0 => format!("compacted: {before} → {after} tokens, results were shortened"),
+                    0 => format!("compacted: {before} → ~{after} tokens, results were shortened"),
                     n => {
                         let by = match compacted.by {
                             SummaryAuthor::Model => "",
                             SummaryAuthor::Program => " from the record: no model wrote one",
                         };
-                        let tokens = format!("{before} → {after} tokens");
+                        let tokens = format!("{before} → ~{after} tokens");
                         format!("compacted: {tokens}, {n} messages became a summary{by}")
                     }
                 }

@@ -2,7 +2,8 @@
 
 use ratatui::text::Line;
 
-use super::{CallState, Cell, CellGroup, Conversation, Detail, RenderOptions, Tone};
+use super::{Call, CallState, Cell, CellGroup, Conversation, Detail, RenderOptions, Tone};
+use crate::tui::cells::exploration_lines;
 use agent_protocol::spending::Spending;
 
 /// Limit on the turns of an earlier session.
@@ -14,6 +15,7 @@ impl Conversation {
         Self {
             last_group: other.last_group,
             follows_session: true,
+            prints_each_call: other.prints_each_call,
             is_reopened,
             earlier_spending: if is_reopened { other.spending } else { Spending::default() },
             ..Self::default()
@@ -55,6 +57,17 @@ impl Conversation {
             if !cell.is_done() {
                 return lines;
             }
+            let (calls, is_open) = self.explorations();
+            if is_open {
+                return lines;
+            }
+            if calls.len() > 1 {
+                let joined = exploration_lines(&calls, options);
+                self.n_printed += calls.len();
+                self.stream_has_begun = false;
+                self.push_cell_lines(CellGroup::Activity, false, joined, &mut lines);
+                continue;
+            }
             let (kind, cell_lines) = match cell {
                 // The question of the call is printed already.
                 Cell::Call(call) => {
@@ -75,6 +88,28 @@ impl Conversation {
             }
         }
         lines
+    }
+
+    /// The reads and searches in a row that are printed next; the flag tells whether more may follow.
+    fn explorations(&self) -> (Vec<&Call>, bool) {
+        if self.prints_each_call {
+            return (Vec::new(), false);
+        }
+        let next = &self.cells[self.n_printed..];
+        let calls = next.iter().map_while(Cell::as_call).take_while(|call| call.is_exploration());
+        let calls: Vec<&Call> = calls.collect();
+        let is_last = calls.len() == next.len() && !calls.is_empty();
+        let is_silent = self.streamed_answer.is_empty() && self.reasoning.trim().is_empty();
+        let is_open = is_last && is_silent && self.turn.is_some()
+            || calls.iter().any(|call| !matches!(call.state, CallState::Done(_)));
+        (calls, is_open)
+    }
+
+    /// Those of them that are done, in the live area.
+    pub(in crate::tui) fn held_lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
+        let mut calls = self.explorations().0;
+        calls.retain(|call| matches!(call.state, CallState::Done(_)));
+        exploration_lines(&calls, options)
     }
 
     /// Only the last turns are printed; the viewer shows the rest.

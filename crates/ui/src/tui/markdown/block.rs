@@ -4,7 +4,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::table::Table;
+use super::table::{ColumnWidths, Table};
 use super::{Fence, code_line};
 use crate::tui::cells::RenderOptions;
 use crate::tui::highlight::{Language, OpenConstruct};
@@ -17,7 +17,7 @@ pub(super) struct BlockContext {
     /// The next number of an ordered list.
     pub(super) number: Option<u64>,
     /// The first rows of a table determine them.
-    pub(super) columns: Option<Vec<usize>>,
+    pub(super) columns: Option<ColumnWidths>,
     /// A rendered table repeats its header above further rows.
     pub(super) is_header_printed: bool,
 }
@@ -27,7 +27,7 @@ pub(super) struct RenderedBlock {
     /// The next number of an ordered list.
     pub(super) number: Option<u64>,
     /// The required widths of a table.
-    pub(super) columns: Vec<usize>,
+    pub(super) columns: ColumnWidths,
 }
 
 pub(super) fn render_block(
@@ -42,7 +42,7 @@ pub(super) fn render_block(
         options,
         context,
         number: None,
-        columns: Vec::new(),
+        columns: ColumnWidths::default(),
         lines: Vec::new(),
         spans: Vec::new(),
         styles: vec![options.style(StyleRole::Text)],
@@ -69,7 +69,7 @@ struct BlockRenderer<'a> {
     options: RenderOptions,
     context: &'a BlockContext,
     number: Option<u64>,
-    columns: Vec<usize>,
+    columns: ColumnWidths,
     lines: Vec<Line<'static>>,
     spans: Vec<Span<'static>>,
     styles: Vec<Style>,
@@ -305,6 +305,6 @@ impl BlockRenderer<'_> {
             }
         }
         let (first, rest) = (Span::styled(first, style), Span::styled(rest, style));
-        self.lines.extend(self.options.wrap(&first, &rest, &spans));
+        self.lines.extend(self.options.wrap_prose(&first, &rest, &spans));
     }
 }

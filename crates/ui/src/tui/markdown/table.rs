@@ -4,7 +4,7 @@ use pulldown_cmark::Alignment;
 use ratatui::text::{Line, Span};
 
 use crate::tui::cells::RenderOptions;
-use crate::tui::text::{width, wrap};
+use crate::tui::text::{longest_word, width, wrap};
 use crate::tui::theme::StyleRole;
 
 /// May contain only further rows of a table.
@@ -13,39 +13,65 @@ pub(super) struct Table {
     /// Includes the header.
     pub(super) rows: Vec<Vec<Vec<Span<'static>>>>,
     /// Set if not all rows are known.
-    pub(super) columns: Option<Vec<usize>>,
+    pub(super) columns: Option<ColumnWidths>,
     pub(super) is_header_printed: bool,
 }
 
-impl Table {
-    /// Columns are as wide as required, or as space permits; narrow screens get one line per field.
-    pub(super) fn lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
-        const BETWEEN: &str = " │ ";
-        let mut widths = self.columns.clone().unwrap_or_else(|| self.required_widths());
-        let n_columns = widths.len();
-        if n_columns == 0 {
-            return Vec::new();
+/// The widths that the known rows need.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ColumnWidths {
+    /// Of the widest cell of each column.
+    pub(super) cells: Vec<usize>,
+    /// Of the longest word of each column.
+    words: Vec<usize>,
+}
+
+impl ColumnWidths {
+    /// Further rows are not known: each column gets some extra space, and the last one the rest.
+    pub(super) fn widen(mut self) -> Self {
+        for column in &mut self.cells {
+            *column += *column / 2 + 2;
         }
-        let room = options.width.saturating_sub(3 * (n_columns - 1));
-        if room < 6 * n_columns && widths.iter().sum::<usize>() > room {
-            return self.to_field_lines(options);
+        if let Some(last) = self.cells.last_mut() {
+            *last = usize::MAX;
         }
+        self
+    }
+
+    /// The widths of the columns on a screen; `None` if a word would have to be broken.
+    fn fit(&self, screen_width: usize) -> Option<Vec<usize>> {
+        let between = width(BETWEEN) * self.cells.len().saturating_sub(1);
+        let room = screen_width.saturating_sub(between);
+        let mut widths: Vec<usize> = self.cells.iter().map(|column| *column.min(&room)).collect();
         // The widest column is narrowed first.
         while widths.iter().sum::<usize>() > room {
-            let over = widths.iter().sum::<usize>() - room;
-            let mut sorted = widths.clone();
-            sorted.sort_unstable();
-            let widest = sorted[n_columns - 1];
-            let second = sorted.iter().rev().find(|w| **w < widest).copied().unwrap_or(0);
-            let at = widths.iter().position(|w| *w == widest).unwrap_or(0);
-            widths[at] -= over.min((widest - second).max(1)).min(widest - 1);
+            let columns =
+                widths.iter_mut().zip(&self.words).filter(|(width, word)| **width > **word);
+            *columns.max_by_key(|(width, _)| **width)?.0 -= 1;
         }
+        Some(widths)
+    }
+}
+
+const BETWEEN: &str = " │ ";
+
+impl Table {
+    /// Columns are as wide as required, or as space permits. Rows that do not fit get one line per field.
+    pub(super) fn lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
+        let columns = self.columns.clone().unwrap_or_else(|| self.required_widths());
+        let widths = columns.fit(options.width).unwrap_or_default();
+        let n_columns = widths.len();
         let quiet = options.style(StyleRole::Quiet);
         let mut lines = Vec::new();
-        let first = usize::from(self.is_header_printed);
+        let first = usize::from(self.is_header_printed || widths.is_empty());
         for (n, row) in self.rows.iter().enumerate().skip(first) {
+            let fits = |(cell, width): (&Vec<Span<'_>>, &usize)| longest_word(cell) <= *width;
+            if widths.is_empty() || !row.iter().zip(&widths).all(fits) {
+                lines.extend(self.record_lines(row, options));
+                continue;
+            }
             let cells: Vec<Vec<Vec<Span<'static>>>> = (0..n_columns)
-                .map(|at| wrap(row.get(at).map_or(&[][..], Vec::as_slice), widths[at]))
+                .map(|at| wrap(row.get(at).map_or(&[][..], Vec::as_slice), widths[at], false))
                 .collect();
             let height = cells.iter().map(Vec::len).max().unwrap_or(1);
             for line in 0..height {
@@ -77,7 +103,7 @@ impl Table {
             }
             if n == 0 {
                 // The last column has no following one: its rule ends with the widest cell.
-                let needed = self.required_widths();
+                let needed = self.required_widths().cells;
                 let rules = widths.iter().enumerate().map(|(at, width)| {
                     let is_last = at + 1 == n_columns;
                     "─".repeat(if is_last { needed[at].min(*width) } else { *width })
@@ -89,30 +115,33 @@ impl Table {
         lines
     }
 
-    pub(super) fn required_widths(&self) -> Vec<usize> {
+    pub(super) fn required_widths(&self) -> ColumnWidths {
         let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let cell_width = |cell: &Vec<Span<'_>>| cell.iter().map(|s| width(&s.content)).sum();
-        let needed = (0..n_columns).map(|at| {
-            let cells = self.rows.iter().filter_map(|row| row.get(at));
-            cells.map(cell_width).max().unwrap_or(0).max(1)
-        });
-        needed.collect()
+        let needed = |measure: fn(&[Span<'_>]) -> usize| {
+            let columns = (0..n_columns).map(|at| {
+                let cells = self.rows.iter().filter_map(|row| row.get(at));
+                cells.map(|cell| measure(cell)).max().unwrap_or(0).max(1)
+            });
+            columns.collect()
+        };
+        let cell_width = |cell: &[Span<'_>]| cell.iter().map(|span| width(&span.content)).sum();
+        ColumnWidths { cells: needed(cell_width), words: needed(longest_word) }
     }
 
-    fn to_field_lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
-        let Some((head, rows)) = self.rows.split_first() else { return Vec::new() };
-        let bold = options.style(StyleRole::Strong);
-        let mut lines = Vec::new();
-        for row in rows {
-            for (at, cell) in row.iter().enumerate() {
-                let name: String =
-                    head.get(at).into_iter().flatten().map(|span| &*span.content).collect();
-                let mark = Span::raw(if at == 0 { "• " } else { "  " });
-                let mut spans = vec![Span::styled(format!("{name}: "), bold)];
-                spans.extend(cell.iter().cloned());
-                lines.extend(options.wrap(&mark, &Span::raw("  "), &spans));
-            }
-        }
-        lines
+    fn record_lines(
+        &self,
+        row: &[Vec<Span<'static>>],
+        options: RenderOptions,
+    ) -> Vec<Line<'static>> {
+        let head = self.rows.first();
+        let lines = row.iter().enumerate().flat_map(|(at, cell)| {
+            let name = head.and_then(|head| head.get(at)).into_iter().flatten();
+            let name: String = name.map(|span| &*span.content).collect();
+            let mark = Span::raw(if at == 0 { "• " } else { "  " });
+            let mut spans = vec![options.span(format!("{name}: "), StyleRole::Strong)];
+            spans.extend(cell.iter().cloned());
+            options.wrap_prose(&mark, &Span::raw("  "), &spans)
+        });
+        lines.collect()
     }
 }
