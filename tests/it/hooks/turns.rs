@@ -141,7 +141,7 @@ fn chat_shows_why_a_hook_blocked_the_message() {
     chat.say("the topsecret plan");
     chat.wait_for("■ stopped by a hook");
     chat.wait_for(shown);
-    assert!(!chat.screen().contains("not everything was allowed"), "{}", chat.screen());
+    assert!(!chat.screen().contains("a permission was not given"), "{}", chat.screen());
     // Ctrl-T, too.
     chat.send("\x14");
     chat.wait("the whole conversation", |screen| {
