@@ -24,9 +24,12 @@ use agent_protocol::event::{Event, EventBody};
 use agent_protocol::hook::json::claude_mode_name;
 use agent_protocol::question::UserAnswer;
 use agent_ui::tui::{
-    Chat, ChatHandle, ChatRequest, ChatUpdate, CommandAction, CommandTiming, WorkOutcome,
+    Chat, ChatHandle, ChatRequest, ChatUpdate, CommandAction, CommandTiming, Settings, WorkOutcome,
 };
 use connection::Connection;
+
+/// As for every program that drives a session.
+const NO_FULL_MODE: &str = "mode full is chosen when a session begins: `agent run --background -y`";
 
 #[derive(Debug, Args)]
 pub(super) struct AttachArgs {
@@ -72,6 +75,7 @@ async fn attach(
     let config = options::load_config(root, dirs.as_ref(), &ToolOptions::default(), None)?;
     let files = ChatFiles::new(root, dirs.as_ref());
     let settings = chat::chat_settings(&RunArgs::default(), &config, &files)?;
+    let settings = Settings { full_mode_refusal: Some(NO_FULL_MODE), ..settings };
     let mut chat = chat::start_screen(settings, display_mode)?;
     let mut attached = AttachedChat {
         handle: chat.handle.clone(),

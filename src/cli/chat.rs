@@ -36,12 +36,6 @@ use session_work::{SessionWork, run_session_work, work_for_command};
 use start::welcome_text;
 pub(super) use start::{ChatArgs, chat_settings};
 
-/// The user's message if they name none: the turn goes on in the background.
-const CONTINUE: &str = "continue";
-const NOTHING_RUNS: &str =
-    "nothing runs: `/detach TASK` works on a task in the background, `/quit` ends the chat";
-const NOT_BEGUN: &str = "this session has no message yet: `agent run --background` begins one";
-
 pub(super) fn run(args: &RunArgs, is_plain: bool) -> u8 {
     let display_mode = match display_mode(is_plain) {
         Ok(display_mode) => display_mode,
@@ -126,15 +120,13 @@ async fn run_chat(
     // mode.
     let mut begins_with: Vec<ChatUpdate> = Vec::new();
     let mut mode = None;
-    let mut detached = None;
-    let last = loop {
+    let (last, detached) = loop {
         let sink: Box<dyn Sink> = if continues {
             Box::new(ContinuationSink(chat.handle.clone()))
         } else {
             Box::new(chat.handle.clone())
         };
-        let sinks = vec![sink];
-        let mut session = match Box::pin(open_session(&options, control, sinks)).await {
+        let mut session = match Box::pin(open_session(&options, control, vec![sink])).await {
             Ok(session) => session,
             Err(error)
                 if is_first
@@ -206,12 +198,8 @@ async fn run_chat(
         // In the same conversation, what the user chose since its last answer stays, too.
         options.keeps_model = !matches!(next, NextStep::Open(_));
         match next {
-            NextStep::Quit => break id,
-            NextStep::Detach(message) => {
-                let model = options.config.config.model.as_str();
-                detached = id.as_ref().map(|id| args.continuation(id, model, message));
-                break id;
-            }
+            NextStep::Quit => break (id, None),
+            NextStep::Detach(message) => break (id, Some(message)),
             NextStep::Continue(which) => {
                 options.session = which;
                 continues = true;
@@ -240,16 +228,26 @@ async fn run_chat(
     }
     let shown = chat.end();
     worktree::finish(worktree, &options, last.as_deref());
-    if let Some(arguments) = detached {
-        return Ok(super::background::launch(&arguments, true));
-    }
-    if let Some(id) = last.filter(|_| tui::is_interactive()) {
-        let id = options.session_storage().short_id(&id);
-        agent_ui::print_text(&format!(
-            "Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"
-        ));
+    match (last, detached) {
+        (Some(id), Some(message)) => {
+            return Ok(continue_in_background(args, &options, &id, message));
+        }
+        (Some(id), None) if tui::is_interactive() => print_resume_hint(&options, &id),
+        _ => {}
     }
     Ok(exit_code(control, shown))
+}
+
+fn continue_in_background(args: &RunArgs, options: &Options, id: &str, message: String) -> u8 {
+    let arguments = args.continuation(id, &options.config.config.model, message);
+    super::background::launch(&arguments, true)
+}
+
+fn print_resume_hint(options: &Options, id: &str) {
+    let id = options.session_storage().short_id(id);
+    agent_ui::print_text(&format!(
+        "Session {id}: `agent -c` resumes it, later `agent --resume {id}`.\n"
+    ));
 }
 
 /// Reports the addresses of servers that the session's commands start, and the background commands.
@@ -335,15 +333,10 @@ async fn run_session_loop(
                         session.apply_requested_mode();
                     }
                     ChatRequest::Connect => jobs.spawn(session.connect()),
-                    ChatRequest::RunCommand(CommandAction::Detach, message) => {
-                        let reason = match detachable_id(session, options) {
-                            Ok(_) if message.is_empty() => NOTHING_RUNS.to_owned(),
-                            Ok(_) if !session.has_begun() => NOT_BEGUN.to_owned(),
-                            Ok(_) => return NextStep::Detach(message),
-                            Err(reason) => reason,
-                        };
-                        handle.send(ChatUpdate::Note(false, reason));
-                    }
+                    ChatRequest::RunCommand(CommandAction::Detach, message) => match NextStep::detach(session, options, message) {
+                        Ok(next) => return next,
+                        Err(reason) => handle.send(ChatUpdate::Note(false, reason)),
+                    },
                     ChatRequest::RunCommand(action, arguments) => match action.timing(&arguments) {
                         CommandTiming::Immediate => jobs.run_chat_command(action, &arguments),
                         CommandTiming::Idle => {
@@ -414,11 +407,7 @@ async fn run_session_loop(
         let interrupted = control.interrupt_cause();
         quits |= interrupted == Some(Interrupt::Terminate);
         if let Some(message) = detaches.take().filter(|_| !quits) {
-            let message = Some(message).filter(|message| !message.is_empty());
-            let first = message.unwrap_or_else(|| CONTINUE.to_owned());
-            let later = undelivered.into_iter().map(|message| message.text);
-            let messages: Vec<String> = std::iter::once(first).chain(later).collect();
-            return NextStep::Detach(messages.join("\n\n"));
+            return NextStep::continue_detached(message, undelivered);
         }
         // An interrupt of this turn does not affect later ones.
         control.begin_turn();

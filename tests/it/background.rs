@@ -270,6 +270,7 @@ fn what_a_killed_process_leaves_is_found_and_removed() {
 fn a_chat_goes_on_in_the_background() {
     let test = Test::new().script(WAITS);
     let mut pty = Pty::chat(&test, &["--permission-mode", "auto-edit"]);
+    pty.wait_for("/help");
     pty.send("/detach\r");
     pty.wait_for("nothing runs");
     pty.say("wait for it");

@@ -5,9 +5,13 @@ use crate::app::{
     UndoOptions,
 };
 use agent_host::workspace::UndoReport;
+use agent_protocol::directives::UserInput;
 use agent_protocol::event::{EventBody, Sink, StampedEvent};
 use agent_record::{Log, LogError};
 use agent_ui::tui::{ChatHandle, ChatUpdate, CommandAction};
+
+/// The message of a user who names none: the turn goes on in the background.
+const CONTINUE: &str = "continue";
 
 pub(super) enum NextStep {
     Quit,
@@ -28,6 +32,33 @@ pub(super) struct RewindRequest {
 }
 
 impl NextStep {
+    /// While nothing runs.
+    pub(super) fn detach(
+        session: &Session,
+        options: &Options,
+        message: String,
+    ) -> Result<Self, String> {
+        detachable_id(session, options)?;
+        let why = match (message.is_empty(), session.has_begun()) {
+            (true, _) => {
+                "nothing runs: `/detach TASK` works on a task in the background, `/quit` ends the chat"
+            }
+            (false, false) => {
+                "this session has no message yet: `agent run --background` begins one"
+            }
+            (false, true) => return Ok(Self::Detach(message)),
+        };
+        Err(why.to_owned())
+    }
+
+    /// After an interrupted turn.
+    pub(super) fn continue_detached(message: String, undelivered: Vec<UserInput>) -> Self {
+        let first = if message.is_empty() { CONTINUE.to_owned() } else { message };
+        let later = undelivered.into_iter().map(|message| message.text);
+        let messages: Vec<String> = std::iter::once(first).chain(later).collect();
+        Self::Detach(messages.join("\n\n"))
+    }
+
     pub(super) fn news(&self) -> Option<ChatUpdate> {
         match self {
             Self::Open(_) => Some(ChatUpdate::NewSession),

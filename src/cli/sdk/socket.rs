@@ -77,13 +77,14 @@ fn serve_program(
 }
 
 fn read_hello(stream: &mut UnixStream) -> io::Result<Value> {
-    let mut line = Vec::new();
+    let (mut line, mut byte) = (Vec::new(), [0]);
     // What follows the line is left for others.
-    for byte in io::Read::by_ref(stream).bytes().take(MAX_HELLO) {
-        match byte? {
-            b'\n' => return Ok(serde_json::from_slice(&line)?),
-            byte => line.push(byte),
+    while line.len() < MAX_HELLO {
+        stream.read_exact(&mut byte)?;
+        if byte == *b"\n" {
+            return Ok(serde_json::from_slice(&line)?);
         }
+        line.extend(byte);
     }
     Err(io::ErrorKind::InvalidData.into())
 }
