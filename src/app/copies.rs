@@ -39,6 +39,14 @@ pub struct WorkCopy {
     is_new: bool,
 }
 
+/// A forked session and its copy of the project.
+pub struct SessionCopy {
+    pub id: String,
+    pub root: PathBuf,
+    /// Paths that could not be restored, with reasons.
+    pub missing: Vec<(String, String)>,
+}
+
 impl ProjectCopies {
     /// Fails if there is no place for copies outside the project.
     pub fn of(
@@ -143,13 +151,13 @@ impl ProjectCopies {
     }
 
     /// A new session with the conversation of another one up to this turn (`None`: all of it), in a copy with the files
-    /// as they were then. Returns its id, the copy, and the paths that could not be restored, with reasons.
+    /// as they were then.
     pub fn fork_session(
         &self,
         storage: &Storage,
         id: &str,
         turn: Option<u32>,
-    ) -> Result<(String, PathBuf, Vec<(String, String)>), OpenError> {
+    ) -> Result<SessionCopy, OpenError> {
         let root = storage.work_copy(id).unwrap_or_else(|| self.project.clone());
         let roots = std::slice::from_ref(&root);
         let settings = checkpoint_settings(&self.loaded.config, roots, storage, id)?;
@@ -168,7 +176,7 @@ impl ProjectCopies {
             .and_then(|()| history.create_scratch_copy(&copy, turn.unwrap_or(u32::MAX)))
             .and_then(|missing| storage.set_work_copy(&new, &copy).map(|()| missing));
         match made {
-            Ok(missing) => Ok((new, copy, missing)),
+            Ok(missing) => Ok(SessionCopy { id: new, root: copy, missing }),
             Err(error) => {
                 _ = disk::remove_folder(&copy);
                 _ = storage.delete(&new);

@@ -119,8 +119,8 @@ impl Attempt {
 
 struct Attempts {
     options: Options,
-    /// Those of each attempt, in the project.
-    of_attempts: Vec<Options>,
+    /// The options of each attempt, in the project.
+    each_options: Vec<Options>,
     task: UserInput,
     ends_with_first: bool,
     copies: ProjectCopies,
@@ -154,7 +154,7 @@ pub(super) async fn run_attempts(
     };
     let attempts = Attempts {
         copies: ProjectCopies::of(&options.root, &options.config, options.dirs.as_ref())?,
-        of_attempts: models.0.iter().map(options_with).collect::<Result<_, _>>()?,
+        each_options: models.0.iter().map(options_with).collect::<Result<_, _>>()?,
         task,
         ends_with_first: args.attempts.attempts_until != Some(AttemptsUntil::All),
         prefix: new_name("attempt"),
@@ -178,7 +178,9 @@ pub(super) async fn run_attempts(
             "{why}; the project is unchanged, and `agent run --resume ID` continues an attempt in its copy"
         ))
     })?;
-    done.iter().for_each(|attempt| attempts.copies.remove(&attempt.copy));
+    for attempt in &done {
+        attempts.copies.remove(&attempt.copy);
+    }
     let n_files = pluralize(n_files as u64, "file");
     let short = attempts.options.session_storage().short_id(&best.session);
     agent_ui::print_notice(&format!(
@@ -220,7 +222,7 @@ impl Attempts {
     async fn run_all(&self, control: &SessionControl) -> Vec<Attempt> {
         let config = &self.options.config.config;
         let controls: Vec<SessionControl> =
-            self.of_attempts.iter().map(|_| SessionControl::default()).collect();
+            self.each_options.iter().map(|_| SessionControl::default()).collect();
         let budget = SharedBudget {
             spent_usd: Arc::default(),
             limit_usd: config.limits.max_budget_usd,
@@ -238,7 +240,7 @@ impl Attempts {
                 () = cancel.cancelled(), if !is_stopped => true,
                 attempt = running.next() => {
                     let Some((at, attempt)) = attempt else { return done };
-                    let model = &self.of_attempts[at].config.config.model;
+                    let model = &self.each_options[at].config.config.model;
                     let how = match &attempt {
                         Ok(attempt) => self.describe(attempt),
                         Err(why) => why.clone(),
@@ -249,7 +251,9 @@ impl Attempts {
                 }
             };
             if stops && !std::mem::replace(&mut is_stopped, true) {
-                controls.iter().for_each(|one| one.interrupt(Interrupt::Terminate));
+                for control in &controls {
+                    control.interrupt(Interrupt::Terminate);
+                }
             }
         }
     }
@@ -279,7 +283,7 @@ impl Attempts {
         let copying = tokio::task::spawn_blocking(move || copies.copy_files(&name));
         let files = copying.await.map_err(|error| usage_error(error.to_string()))?;
         let copy = self.copies.prepare(files).await?;
-        let mut options = self.of_attempts[at].clone();
+        let mut options = self.each_options[at].clone();
         options.enter_copy(&copy);
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(budget)];
         let opened = Box::pin(Session::open(options, control.clone(), sinks)).await;

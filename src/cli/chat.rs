@@ -90,6 +90,17 @@ pub(super) fn start_display(root: &Path, config: &LoadedConfig) -> Result<Chat, 
     start_screen(settings, arrangement)
 }
 
+fn chat_options(args: &RunArgs) -> Result<Options, OpenError> {
+    let (root, storage) = options::root_for_session(args.tools.cwd.as_deref(), args.resume_id())?;
+    let dirs = UserDirs::find();
+    let mut config = options::load_config(&root, dirs.as_ref(), &args.tools, Some(args))?;
+    if tui::is_interactive() {
+        config.config.use_chat_defaults();
+    }
+    let session = args.continued.session_choice(SessionChoice::New)?;
+    args.to_session_options((root, storage), dirs, config, session, PermissionMode::Ask)
+}
+
 async fn run_chat(
     args: &RunArgs,
     display_mode: DisplayMode,
@@ -99,15 +110,7 @@ async fn run_chat(
     args.compatible.check_supported()?;
     args.compatible.warn_without_host()?;
     let (args, offers_sessions) = &args.choose_session(may_offer, control).await?;
-    let (root, storage) = options::root_for_session(args.tools.cwd.as_deref(), args.resume_id())?;
-    let dirs = UserDirs::find();
-    let mut config = options::load_config(&root, dirs.as_ref(), &args.tools, Some(args))?;
-    if tui::is_interactive() {
-        config.config.use_chat_defaults();
-    }
-    let session = args.continued.session_choice(SessionChoice::New)?;
-    let place = (root, storage);
-    let mut options = args.to_session_options(place, dirs, config, session, PermissionMode::Ask)?;
+    let mut options = chat_options(args)?;
     let worktree = args.worktree.open(&mut options).await?;
     let places = ChatFiles::new(&options.root, options.dirs.as_ref());
     let settings = chat_settings(args, &options.config, &places)?;

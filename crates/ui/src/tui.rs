@@ -45,7 +45,7 @@ pub use theme::{Background, ColorDepth, Theme};
 
 use composer::AttributedText;
 use decoder::TerminalInput;
-use screen::Screen;
+use screen::{Screen, TerminalFeatures};
 use state::{Action, Input, State};
 use terminal::Terminal;
 
@@ -169,8 +169,7 @@ struct ChatScreen<'a> {
     screen: Screen,
     alternate_screen: Option<Screen>,
     requests: &'a UnboundedSender<ChatRequest>,
-    reflows: bool,
-    has_hyperlinks: bool,
+    features: TerminalFeatures,
     title: String,
     is_editor_open: bool,
     resumed_at: Option<Instant>,
@@ -185,18 +184,18 @@ fn run_on_screen(
 ) -> io::Result<()> {
     let variable = |name: &str| std::env::var(name).ok();
     let size = terminal::size();
-    let reflows = terminal::reflows(&variable);
+    let features =
+        TerminalFeatures { reflows: terminal::reflows(&variable), has_hyperlinks: false };
     let has_title = settings.title;
     let first_message = settings.first_message.clone();
     let offers_sessions = settings.offers_sessions;
     let mut chat = ChatScreen {
         state: State::new(settings, size, Instant::now()),
         terminal: Terminal::acquire(sender, has_title)?,
-        screen: Screen::inline(size.0, reflows),
+        screen: Screen::inline(size.0, features),
         alternate_screen: None,
         requests: ask,
-        reflows,
-        has_hyperlinks: false,
+        features,
         title: String::new(),
         is_editor_open: false,
         resumed_at: None,
@@ -254,9 +253,10 @@ impl ChatScreen<'_> {
                 terminal::panic_if_requested("screen");
                 if let TerminalInput::TerminalName(name) = &typed {
                     // The others that give their name know hyperlinks, or ignore them.
-                    self.reflows = !name.starts_with("XTerm");
-                    self.has_hyperlinks = self.reflows;
-                    self.screen.set_features(self.reflows, self.has_hyperlinks);
+                    let is_xterm = name.starts_with("XTerm");
+                    self.features =
+                        TerminalFeatures { reflows: !is_xterm, has_hyperlinks: !is_xterm };
+                    self.screen.set_features(self.features);
                 }
                 self.update(Input::Terminal(typed, at))
             }
@@ -336,8 +336,7 @@ impl ChatScreen<'_> {
         self.is_editor_open = false;
         self.title.clear();
         self.alternate_screen = None;
-        self.screen = Screen::inline(terminal::size().0, self.reflows);
-        self.screen.set_features(self.reflows, self.has_hyperlinks);
+        self.screen = Screen::inline(terminal::size().0, self.features);
         Ok(())
     }
 

@@ -157,12 +157,12 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
         let dirs = UserDirs::find();
         let loaded = options::load_config(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
         let copies = ProjectCopies::of(&root, &loaded, dirs.as_ref())?;
-        let (new, copy, missing) = copies.fork_session(&storage, &id, args.turn)?;
-        for (path, why) in missing {
+        let copy = copies.fork_session(&storage, &id, args.turn)?;
+        for (path, why) in copy.missing {
             agent_ui::print_notice(&format!("{path} is not as it was then: {why}"));
         }
-        agent_ui::print_notice(&format!("the session works in {}", copy.display()));
-        new
+        agent_ui::print_notice(&format!("the session works in {}", copy.root.display()));
+        copy.id
     } else {
         storage.fork(&id, args.turn)?
     };

@@ -191,11 +191,7 @@ fn address_is_a_hyperlink_and_not_cut() {
         // In the viewer it is wrapped: nothing of it is outside the screen.
         pty.send("\x14");
         pty.wait_for("q close");
-        assert!(
-            pty.screen().replace("\n", "").replace(' ', "").contains(&address),
-            "{}",
-            pty.screen()
-        );
+        assert!(pty.screen().replace(['\n', ' '], "").contains(&address), "{}", pty.screen());
     }
 }
 

@@ -87,7 +87,7 @@ fn worktree_without_changes_is_removed_and_uncommitted_changes_are_copied_on_req
         .script("text: nothing to do");
     std::fs::remove_file(test.root().join("gone.txt")).unwrap();
     test.run(&["--worktree", "a task of words"]).expect_code(0).expect_stderr("removed, because");
-    assert_eq!(copies(&test), [PathBuf::new(); 0]);
+    assert_eq!(copies(&test), Vec::<PathBuf>::new());
     assert!(!git(&test, "branch").contains("agent/"));
     test.run(&["--worktree=w", "--with-changes", "task"]).expect_code(0);
     let [copy] = &copies(&test)[..] else { panic!("{:?}", copies(&test)) };
@@ -148,7 +148,7 @@ fn attempt_that_passes_is_taken_over_as_one_change_that_can_be_undone() {
     assert_eq!(result["result"], "done");
     assert_eq!(test.read("fixed.txt"), "fixed\n");
     assert!(!test.root().join("other.txt").exists());
-    assert_eq!(copies(&test), [PathBuf::new(); 0]);
+    assert_eq!(copies(&test), Vec::<PathBuf>::new());
     assert_eq!(git(&test, "for-each-ref --format=%(refname)"), "refs/heads/main\n");
     // The session that was taken over is the latest, and works in the project now.
     test.agent(&["session", "undo"]).expect_code(0);

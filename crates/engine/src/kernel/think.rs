@@ -329,9 +329,10 @@ fn truncated_request_notice(model: &str, estimated: u64, counted: u64) -> String
 fn is_about_image(error: &ModelError, model: &str) -> bool {
     // The name of a model, also in the address, may contain the word; a refused key says nothing of an image.
     let name = model.split_once('/').map_or(model, |(_, name)| name);
-    let message = match name.contains("image") {
-        true => error.message.replace(name, "").to_lowercase(),
-        false => error.message.to_lowercase(),
+    let message = if name.contains("image") {
+        error.message.replace(name, "").to_lowercase()
+    } else {
+        error.message.to_lowercase()
     };
     let is_refusal = match error.kind {
         ModelErrorKind::Refused => !matches!(error.status, Some(401 | 403)),

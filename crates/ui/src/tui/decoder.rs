@@ -171,9 +171,10 @@ fn has_lines(text: &[u8]) -> bool {
 /// was typed after that key.
 fn is_continued_sequence(bytes: &[u8]) -> bool {
     match bytes {
-        [_, b'[', b'A'..=b'Z'] | [_, b'[', b'0'..=b'?', ..] => true,
+        [_, b'[', b'A'..=b'Z']
+        | [_, b'[', b'0'..=b'?', ..]
+        | [_, b']' | b'P', b'!' | b'0'..=b'9' | b'>', ..] => true,
         [_, b'O', letter] => lettered_key(*letter).is_some(),
-        [_, b']' | b'P', b'!' | b'0'..=b'9' | b'>', ..] => true,
         _ => false,
     }
 }

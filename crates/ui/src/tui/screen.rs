@@ -30,16 +30,21 @@ pub(super) struct Screen {
     position: AreaPosition,
     is_stale: bool,
     shows_cursor: bool,
+    features: TerminalFeatures,
+}
+
+/// What a terminal can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TerminalFeatures {
+    /// It rewraps long lines when it becomes narrower.
+    pub(super) reflows: bool,
     /// Addresses in the scrollback are hyperlinks (OSC 8).
-    has_hyperlinks: bool,
+    pub(super) has_hyperlinks: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AreaPosition {
-    Below {
-        /// True if the terminal rewraps long lines when it becomes narrower.
-        reflows: bool,
-    },
+    Below,
     /// The alternate screen: row 0 is its top.
     Whole,
 }
@@ -49,27 +54,27 @@ const END_SYNC: &str = "\x1b[?2026l";
 
 impl Screen {
     /// The area starts at the cursor, which is at the beginning of a line.
-    pub(super) fn inline(columns: usize, reflows: bool) -> Self {
+    pub(super) fn inline(columns: usize, features: TerminalFeatures) -> Self {
         let columns = columns.max(1);
         Self {
             columns,
             rows: Vec::new(),
             cursor: (0, 0),
-            position: AreaPosition::Below { reflows },
+            position: AreaPosition::Below,
             is_stale: true,
             shows_cursor: true,
-            has_hyperlinks: false,
+            features,
         }
     }
 
     pub(super) fn full(columns: usize) -> Self {
-        Self { position: AreaPosition::Whole, ..Self::inline(columns, false) }
+        Self { position: AreaPosition::Whole, ..Self::inline(columns, TerminalFeatures::default()) }
     }
 
     /// Another program may have written to the terminal, too.
     pub(super) fn resize(&mut self, columns: usize) {
         let columns = columns.max(1);
-        if self.position == (AreaPosition::Below { reflows: true }) && columns < self.columns {
+        if self.position == AreaPosition::Below && self.features.reflows && columns < self.columns {
             let (row, column) = self.cursor;
             let above =
                 self.rows.iter().take(row).map(|row| used_columns(row).div_ceil(columns).max(1));
@@ -79,9 +84,8 @@ impl Screen {
         self.is_stale = true;
     }
 
-    pub(super) fn set_features(&mut self, reflows: bool, has_hyperlinks: bool) {
-        self.position = AreaPosition::Below { reflows };
-        self.has_hyperlinks = has_hyperlinks;
+    pub(super) fn set_features(&mut self, features: TerminalFeatures) {
+        self.features = features;
     }
 
     /// The next frame rewrites everything below the scrollback.
@@ -153,7 +157,7 @@ impl Screen {
 
     /// Where the hyperlinks of a line begin and end, and the sequences there.
     fn hyperlinks(&self, line: &Line<'_>) -> Vec<(usize, String)> {
-        if !self.has_hyperlinks {
+        if !self.features.has_hyperlinks {
             return Vec::new();
         }
         let text: String = line.spans.iter().map(shown_text).collect();
@@ -419,7 +423,7 @@ mod tests {
 
     impl TestTerminal {
         fn new(rows: u16, columns: u16) -> Self {
-            let screen = Screen::inline(usize::from(columns), false);
+            let screen = Screen::inline(usize::from(columns), TerminalFeatures::default());
             Self { parser: vt100::Parser::new(rows, columns, 10_000), screen, columns }
         }
 
