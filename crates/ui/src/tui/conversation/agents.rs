@@ -8,6 +8,7 @@ use super::{Call, CallState, Cell, Conversation, RenderOptions, TurnActivity};
 use crate::tui::cells::{describe_agent_work, error_parts, format_seconds, title_line};
 use crate::tui::text::truncate;
 use crate::tui::theme::StyleRole;
+use agent_protocol::control::Ending;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::pluralize;
 use agent_protocol::spending::Spending;
@@ -23,6 +24,8 @@ pub(super) struct AgentProgress {
     activity: String,
     calls: u32,
     spending: Spending,
+    /// The result of its call follows after those of the calls before.
+    ending: Option<Ending>,
 }
 
 impl AgentProgress {
@@ -83,6 +86,7 @@ impl Conversation {
             }
             EventBody::AgentFinished(finished) => {
                 agent.activity = finished.ending.as_str().replace('_', " ");
+                agent.ending = Some(finished.ending);
             }
             _ => {}
         }
@@ -113,26 +117,36 @@ impl Conversation {
         let is_whole = lines.len() + n_calls <= room;
         let n_shown = if is_whole { n_calls } else { room.saturating_sub(lines.len() + 1).max(1) };
         if !is_whole {
-            calls.sort_by_key(|call| call.is_done());
+            calls.sort_by_key(|call| self.is_agent_done(call));
         }
         let (shown, hidden) = calls.split_at(n_shown.min(n_calls));
         lines.extend(shown.iter().map(|call| self.agent_row(call, n_calls > 1, options)));
         if let n_hidden @ 1.. = hidden.len() {
-            let n_done = hidden.iter().filter(|call| call.is_done()).count();
+            let n_done = hidden.iter().filter(|call| self.is_agent_done(call)).count();
             let more = format!("  … {n_hidden} more ({n_done} done)");
             lines.push(options.cut_line(&more, StyleRole::Quiet));
         }
         lines
     }
 
+    fn is_agent_done(&self, call: &Call) -> bool {
+        call.is_done() || self.agents.get(&call.id).is_some_and(|agent| agent.ending.is_some())
+    }
+
     fn agent_row(&self, call: &Call, is_indented: bool, options: RenderOptions) -> Line<'static> {
         let agent = self.agents.get(&call.id);
         let name = agent.map(|agent| agent.description.trim()).filter(|name| !name.is_empty());
         let name = truncate(name.unwrap_or(&call.subject), options.width / 2);
-        let (mark, role) = call.mark();
+        let ending = agent.and_then(|agent| agent.ending);
+        let (mark, role) = match ending {
+            Some(ending) if ending.is_success() => ("✓ ", StyleRole::Good),
+            Some(_) => ("✗ ", StyleRole::Bad),
+            None => call.mark(),
+        };
         let mark = format!("{}{mark}", if is_indented { "  " } else { "" });
         let activity = agent.map_or("", |agent| agent.activity.as_str());
-        let activity = if call.is_done() { "" } else { activity };
+        let is_told = ending.is_none_or(|ending| !ending.is_success());
+        let activity = if is_told { activity } else { "" };
         let work = agent.map(AgentProgress::work).unwrap_or_default();
         title_line((&mark, role), &format!("{name} "), activity, &work, options)
     }
