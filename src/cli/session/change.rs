@@ -109,10 +109,9 @@ fn session_to_undo(one: &SessionArgs, target: UndoTarget) -> Result<Option<Strin
     let storage = session_storage(&one.project_args, None)?;
     let mut ids = storage.session_ids();
     let latest = ids.last().cloned();
-    ids.retain(|id| {
-        let has_files = storage.work_copy(id).is_none_or(|copy| copy.is_dir());
-        has_files && can_undo(&storage.operations_dir(id), target)
-    });
+    // What other sessions changed in copies is not in the project.
+    ids.retain(|id| storage.work_copy(id).is_none() || latest.as_ref() == Some(id));
+    ids.retain(|id| can_undo(&storage.operations_dir(id), target));
     ids.reverse();
     if ids.iter().all(|id| latest.as_ref() == Some(id)) {
         return Ok(latest);

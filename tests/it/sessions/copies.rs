@@ -169,7 +169,7 @@ fn attempts_that_do_not_pass_leave_the_project_unchanged_and_can_be_resumed() {
     test.agent(&args)
         .expect_code(1)
         .expect_stderr("no attempt passes")
-        .expect_stderr("2 attempts:");
+        .expect_stderr("attempt 1 (script:../bad): failed");
     assert_eq!(git(&test, "status --porcelain"), " M a.txt\n");
     assert_eq!(copies(&test).len(), 2);
     let test = test.script(&write_call("more.txt", "more\n"));
