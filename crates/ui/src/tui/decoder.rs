@@ -56,8 +56,8 @@ impl Decoder {
         let is_text = bytes.iter().all(|byte| !byte.is_ascii_control() || b"\r\n\t".contains(byte));
         let is_typed = bytes.len() == 1 && !has_lines(&self.buffer);
         let mut inputs = if is_text && !is_typed { Vec::new() } else { self.end_burst() };
-        let is_fast =
-            bytes.len() > MAX_TYPED || bytes.len() > 1 && bytes.iter().copied().any(is_line_break);
+        let is_fast = bytes.len() > MAX_TYPED
+            || bytes.len() > 1 && bytes.iter().any(|byte| b"\r\n".contains(byte));
         let starts_burst = self.buffer.is_empty() && self.paste.is_none() && is_fast;
         self.is_burst = is_text && (self.is_burst || starts_burst);
         self.buffer.extend_from_slice(bytes);
@@ -158,13 +158,9 @@ fn paste_input(text: &[u8]) -> TerminalInput {
     TerminalInput::Paste(text.replace("\r\n", "\n").replace('\r', "\n"))
 }
 
-fn is_line_break(byte: u8) -> bool {
-    matches!(byte, b'\r' | b'\n')
-}
-
 /// Text precedes a line break, and follows it.
 fn has_lines(text: &[u8]) -> bool {
-    text.trim_ascii().iter().copied().any(is_line_break)
+    text.trim_ascii().iter().any(|byte| b"\r\n".contains(byte))
 }
 
 /// Whether these bytes, of which the first counted as a key, are a sequence rather than text that
