@@ -2,18 +2,15 @@
 
 mod markdown;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::results::{
     EvaluatedVariant, ResultsFile, ResultsHeader, RunOutcome, RunResult, SessionResult,
 };
-use super::statistics::{
-    ComparisonVerdict, Interval, MIN_DIFFERING_PAIRS, PairCounts, design_effect, wilson_interval,
-};
+use super::statistics::{ComparisonVerdict, Interval, compare_units, wilson_interval};
 use super::suite::Suite;
-use agent_protocol::pluralize;
 
 pub use markdown::{render_markdown, variant_overview};
 
@@ -42,7 +39,6 @@ pub struct VariantRow {
     /// Share of successes from 0 to 1; `None` without runs.
     pub rate: Option<f64>,
     pub interval: Option<Interval>,
-    pub design_effect: f64,
     pub means: Option<RunMeans>,
     /// US dollars of all runs; `None` if the price is unknown.
     pub cost_usd: Option<f64>,
@@ -62,15 +58,15 @@ pub struct RunMeans {
 pub struct VariantComparison {
     pub variant: String,
     pub baseline: String,
-    pub pairs: PairCounts,
+    pub pairs: u32,
     /// Difference of the success rates from -1 to 1; `None` without pairs.
     pub difference: Option<f64>,
-    pub interval: Option<Interval>,
-    pub design_effect: f64,
+    /// Number of tasks that succeeded more often than with the baseline; of a single task, of repetitions.
+    pub better: u32,
+    /// Number of those that succeeded less often.
+    pub worse: u32,
     pub verdict: ComparisonVerdict,
     pub conclusion: String,
-    /// Mean differences within the pairs with two successes.
-    pub of_successes: Option<RunMeans>,
 }
 
 /// The results of a task.
@@ -125,47 +121,9 @@ pub fn build_report(
 }
 
 impl EvaluationReport {
-    /// The runs that failed, or could not be carried out.
-    pub fn unsuccessful(&self) -> impl Iterator<Item = &RunResult> {
-        self.runs.iter().filter(|run| !is_success(run))
-    }
-
-    fn describe_size(&self) -> String {
-        format!(
-            "{}, {} of each, agent {}, started {}",
-            pluralize(self.tasks.len() as u64, "task"),
-            pluralize(self.repetitions.into(), "run"),
-            self.header.program,
-            self.header.started
-        )
-    }
-
     /// The number of planned runs without a result.
     pub fn missing(&self) -> usize {
         self.planned.saturating_sub(self.runs.len())
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let mut notes = vec![
-            "Intervals have a confidence of 95 %: of a success rate by Wilson (1927), of a paired difference by Newcombe \
-             (1998), method 10."
-                .to_owned(),
-        ];
-        if self.repetitions > 1 {
-            notes.push(
-                "Repetitions of a task resemble each other: they count as far as they differ (design effect, Kish 1965), so \
-                 more tasks say more than more repetitions."
-                    .to_owned(),
-            );
-        }
-        if self.missing() > 0 {
-            notes.push(format!(
-                "{} of {} runs have no result yet: the same command with the same -o directory continues.",
-                self.missing(),
-                self.planned
-            ));
-        }
-        notes
     }
 }
 
@@ -182,28 +140,27 @@ fn variant_row(variant: &EvaluatedVariant, runs: &[&RunResult]) -> VariantRow {
     let done: Vec<&RunResult> = all.clone().copied().filter(|run| is_done(run)).collect();
     let n = to_u32(done.len());
     let successes = to_u32(done.iter().filter(|run| is_success(run)).count());
-    let figures: Vec<_> =
-        done.iter().filter_map(|run| run.session.as_ref()).map(run_figures).collect();
-    let clusters =
-        group_by_task(done.iter().map(|run| (run.task.as_str(), f64::from(is_success(run)))));
-    let design_effect = design_effect(&clusters);
+    let sessions: Vec<&SessionResult> =
+        done.iter().filter_map(|run| run.session.as_ref()).collect();
+    let tasks: BTreeSet<&str> = done.iter().map(|run| run.task.as_str()).collect();
+    // Repetitions of a task resemble each other; results of a single task are about that task.
+    let n_independent = if tasks.len() > 1 { to_u32(tasks.len()) } else { n };
+    let rate = (n > 0).then(|| f64::from(successes) / f64::from(n));
     let costs = all.clone().filter_map(|run| run.session.as_ref()?.cost_usd);
     VariantRow {
         variant: variant.clone(),
         runs: n,
         successes,
         errors: to_u32(all.count()) - n,
-        rate: (n > 0).then(|| f64::from(successes) / f64::from(n)),
-        interval: wilson_interval(successes, n, design_effect),
-        design_effect,
-        means: mean_figures(&figures),
+        rate,
+        interval: rate.map(|rate| wilson_interval(rate, n_independent)),
+        means: mean_figures(&sessions),
         cost_usd: costs.fold(None, |sum, cost| Some(sum.unwrap_or(0.0) + cost)),
     }
 }
 
 fn compare_variants(variant: &str, baseline: &str, runs: &[&RunResult]) -> VariantComparison {
-    let mut pairs = PairCounts::default();
-    let (mut figure_differences, mut outcome_differences) = (Vec::new(), Vec::new());
+    let mut pairs = Vec::new();
     for run in runs.iter().filter(|run| run.variant == variant && is_done(run)) {
         let other = runs.iter().find(|other| {
             other.variant == baseline
@@ -212,63 +169,35 @@ fn compare_variants(variant: &str, baseline: &str, runs: &[&RunResult]) -> Varia
                 && is_done(other)
         });
         let Some(other) = other else { continue };
-        pairs.add(is_success(run), is_success(other));
-        let difference = f64::from(is_success(run)) - f64::from(is_success(other));
-        outcome_differences.push((run.task.as_str(), difference));
-        if let (true, true, Some(one), Some(other)) =
-            (is_success(run), is_success(other), &run.session, &other.session)
-        {
-            let (one, other) = (run_figures(one), run_figures(other));
-            figure_differences.push(std::array::from_fn(|at| one[at] - other[at]));
-        }
+        pairs.push((run, i32::from(is_success(run)) - i32::from(is_success(other))));
     }
-    let design_effect = design_effect(&group_by_task(outcome_differences.into_iter()));
-    let difference = pairs.difference(design_effect);
+    let is_one_task = pairs.windows(2).all(|two| two[0].0.task == two[1].0.task);
+    let mut units: BTreeMap<(&str, u32), i32> = BTreeMap::new();
+    for (run, difference) in &pairs {
+        let repetition = if is_one_task { run.repetition } else { 0 };
+        *units.entry((run.task.as_str(), repetition)).or_default() += difference;
+    }
+    let better = to_u32(units.values().filter(|difference| **difference > 0).count());
+    let worse = to_u32(units.values().filter(|difference| **difference < 0).count());
+    let verdict = compare_units(better, worse);
+    let differences: Vec<f64> =
+        pairs.iter().map(|(_, difference)| f64::from(*difference)).collect();
     VariantComparison {
         variant: variant.to_owned(),
         baseline: baseline.to_owned(),
-        pairs,
-        difference: difference.map(|(difference, _)| difference),
-        interval: difference.map(|(_, interval)| interval),
-        design_effect,
-        verdict: pairs.verdict(design_effect),
-        conclusion: conclusion(variant, baseline, &pairs, design_effect),
-        of_successes: mean_figures(&figure_differences),
-    }
-}
-
-fn group_by_task<'a>(values: impl Iterator<Item = (&'a str, f64)>) -> Vec<Vec<f64>> {
-    let mut tasks: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for (task, value) in values {
-        tasks.entry(task).or_default().push(value);
-    }
-    tasks.into_values().collect()
-}
-
-fn conclusion(variant: &str, baseline: &str, pairs: &PairCounts, design_effect: f64) -> String {
-    match pairs.verdict(design_effect) {
-        ComparisonVerdict::Better => format!("{variant} succeeds more often than {baseline}"),
-        ComparisonVerdict::Worse => format!("{variant} succeeds less often than {baseline}"),
-        ComparisonVerdict::Undecided if pairs.total() == 0 => {
-            "there are no pairs to compare yet".to_owned()
-        }
-        ComparisonVerdict::Undecided if !pairs.can_decide(design_effect) => {
-            let (differing, n) = (pairs.differing(), pairs.total());
-            let differ = if design_effect > 1.0 {
-                let effective = f64::from(differing) / design_effect;
-                format!(
-                    "{differing} of {n} pairs differ, but they count as {effective:.1} independent pairs"
-                )
-            } else {
-                format!("only {differing} of {n} pairs differ")
-            };
-            format!(
-                "the data do not decide: {differ}, and at least {MIN_DIFFERING_PAIRS} are needed; add tasks"
-            )
-        }
-        ComparisonVerdict::Undecided => {
-            "the data do not decide: the interval contains 0; add tasks or repetitions".to_owned()
-        }
+        pairs: to_u32(pairs.len()),
+        difference: mean(&differences),
+        better,
+        worse,
+        verdict,
+        conclusion: match verdict {
+            ComparisonVerdict::Better => format!("{variant} succeeds more often than {baseline}"),
+            ComparisonVerdict::Worse => format!("{variant} succeeds less often than {baseline}"),
+            ComparisonVerdict::Undecided => {
+                "the data do not decide: too few differ, or in both directions; add tasks"
+                    .to_owned()
+            }
+        },
     }
 }
 
@@ -286,21 +215,17 @@ fn result_cell(task: &str, variant: &str, runs: &[&RunResult]) -> TaskCell {
     }
 }
 
-/// Steps, tokens of requests and of answers, and seconds.
 #[expect(clippy::cast_precision_loss, reason = "such numbers are exact up to 2^53")]
-fn run_figures(session: &SessionResult) -> [f64; 4] {
-    [
-        f64::from(session.steps),
-        session.input_tokens as f64,
-        session.output_tokens as f64,
-        session.time_ms as f64 / 1000.0,
-    ]
-}
-
-fn mean_figures(figures: &[[f64; 4]]) -> Option<RunMeans> {
-    let mean = |at: usize| mean(&figures.iter().map(|figures| figures[at]).collect::<Vec<_>>());
-    let (steps, input_tokens, output_tokens) = (mean(0)?, mean(1)?, mean(2)?);
-    Some(RunMeans { steps, input_tokens, output_tokens, seconds: mean(3)? })
+fn mean_figures(sessions: &[&SessionResult]) -> Option<RunMeans> {
+    let mean_of = |figure: fn(&SessionResult) -> f64| {
+        mean(&sessions.iter().map(|session| figure(session)).collect::<Vec<_>>())
+    };
+    Some(RunMeans {
+        steps: mean_of(|it| f64::from(it.steps))?,
+        input_tokens: mean_of(|it| it.input_tokens as f64)?,
+        output_tokens: mean_of(|it| it.output_tokens as f64)?,
+        seconds: mean_of(|it| it.time_ms as f64 / 1000.0)?,
+    })
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -309,22 +234,6 @@ fn mean(values: &[f64]) -> Option<f64> {
 
 fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// `−25 points (−53 to +8)`, in percentage points.
-fn points(difference: f64, interval: Interval) -> String {
-    let points = |share: f64| signed(share * 100.0, 0);
-    format!("{} points ({} to {})", points(difference), points(interval.low), points(interval.high))
-}
-
-/// With a sign, unless the number is displayed as 0.
-fn signed(value: f64, decimals: usize) -> String {
-    let shown = format!("{:.decimals$}", value.abs());
-    match shown.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
-        true => shown,
-        false if value < 0.0 => format!("−{shown}"),
-        false => format!("+{shown}"),
-    }
 }
 
 fn changes_in_words(variant: &EvaluatedVariant) -> String {
@@ -356,17 +265,6 @@ fn variant_cells(row: &VariantRow) -> [String; 8] {
 
 const COLUMNS: [&str; 8] =
     ["success", "95 % interval", "runs", "steps", "tokens in", "tokens out", "cost of all", "time"];
-
-/// For pairs with two successes: `−1.2 steps, +30 tokens in, …`.
-fn differences_of_successes(means: &RunMeans) -> String {
-    format!(
-        "{} steps, {} tokens in, {} tokens out, {} s",
-        signed(means.steps, 1),
-        signed(means.input_tokens, 0),
-        signed(means.output_tokens, 0),
-        signed(means.seconds, 1)
-    )
-}
 
 /// `2/3 · 4.5 steps`.
 fn task_cell_text(cell: &TaskCell) -> String {

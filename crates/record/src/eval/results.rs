@@ -31,36 +31,15 @@ pub struct EvaluatedVariant {
 impl ResultsHeader {
     /// Why results with this header cannot be continued as `now`; `None` if they can.
     pub fn continuation_obstacle(&self, now: &Self) -> Option<String> {
-        if self.format != now.format {
-            return Some(format!(
-                "they have format {}, and this program writes format {}",
-                self.format, now.format
-            ));
-        }
-        if self.suite != now.suite {
-            return Some(format!("they are of suite {}, not {}", self.suite, now.suite));
-        }
-        if self.suite_hash != now.suite_hash {
-            return Some(format!("suite {} has changed since", now.suite));
-        }
-        if self.program != now.program {
+        if self.format != now.format || self.program != now.program {
             return Some(format!("they are of agent {}, not {}", self.program, now.program));
         }
-        let names = |header: &Self| {
-            header.variants.iter().map(|it| it.variant.name.clone()).collect::<Vec<_>>().join(", ")
-        };
-        let (before, after) = (names(self), names(now));
-        if before != after {
-            return Some(format!("they are of the variants {before}, not {after}"));
+        if (&self.suite, &self.suite_hash) != (&now.suite, &now.suite_hash) {
+            return Some(format!("suite {} has changed since", now.suite));
         }
-        let mut pairs = self.variants.iter().zip(&now.variants);
-        let changed = pairs.find(|(before, after)| {
-            before.configuration_hash != after.configuration_hash
-                || before.variant.changes != after.variant.changes
-        });
-        changed.map(|(variant, _)| {
-            format!("the configuration of variant {} has changed since", variant.variant.name)
-        })
+        let is_changed = self.variants != now.variants;
+        is_changed
+            .then(|| "the variants, or the configuration of one, have changed since".to_owned())
     }
 }
 

@@ -1,18 +1,22 @@
 //! The report as Markdown.
 
 use super::{
-    COLUMNS, EvaluationReport, changes_in_words, differences_of_successes, outcome_in_words,
-    points, task_cell_text, trace_command, variant_cells,
+    COLUMNS, EvaluationReport, changes_in_words, is_success, outcome_in_words, task_cell_text,
+    trace_command, variant_cells,
 };
+use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::escape_for_file;
 
 /// Renders the page. `directory` is the directory of the results, for the commands in the page.
 pub fn render_markdown(report: &EvaluationReport, directory: &str) -> String {
     let header = &report.header;
     let mut page = format!(
-        "# Evaluation of {}\n\n{}\n\n{}",
+        "# Evaluation of {}\n\n{}, {} of each, agent {}, started {}\n\n{}",
         escape_text(&header.suite),
-        escape_text(&report.describe_size()),
+        pluralize(report.tasks.len() as u64, "task"),
+        pluralize(report.repetitions.into(), "run"),
+        escape_text(&header.program),
+        escape_text(&header.started),
         variant_overview(report)
     );
     page.push_str("\n## Tasks\n\n");
@@ -21,10 +25,10 @@ pub fn render_markdown(report: &EvaluationReport, directory: &str) -> String {
     for row in &report.tasks {
         page.push_str(&table_row(&row.task, row.cells.iter().map(task_cell_text)));
     }
-    if report.unsuccessful().next().is_some() {
+    if !report.runs.iter().all(is_success) {
         page.push_str("\n## Failures\n\n");
     }
-    for run in report.unsuccessful() {
+    for run in report.runs.iter().filter(|run| !is_success(run)) {
         page.push_str(&format!(
             "- **{}**, {}, repetition {}: {}: {}\n",
             escape_text(&run.task),
@@ -61,24 +65,20 @@ pub fn variant_overview(report: &EvaluationReport) -> String {
         let variant = escape_text(&comparison.variant);
         let baseline = escape_text(&comparison.baseline);
         page.push_str(&format!("**{variant} − {baseline}**: "));
-        if let (Some(difference), Some(interval)) = (comparison.difference, comparison.interval) {
-            let pairs = comparison.pairs;
+        if let Some(difference) = comparison.difference {
+            let (pairs, better, worse) = (comparison.pairs, comparison.better, comparison.worse);
+            let what = if report.tasks.len() == 1 { "repetitions" } else { "tasks" };
             page.push_str(&format!(
-                "{} over {} pairs; only {variant} succeeded in {}, only {baseline} in {}; ",
-                points(difference, interval),
-                pairs.total(),
-                pairs.only_variant,
-                pairs.only_baseline
+                "{:+.0} points over {pairs} pairs; better in {better}, worse in {worse} {what}; ",
+                difference * 100.0
             ));
         }
-        page.push_str(&format!("{}.", escape_text(&comparison.conclusion)));
-        if let Some(means) = &comparison.of_successes {
-            page.push_str(&format!(" Where both succeeded: {}.", differences_of_successes(means)));
-        }
-        page.push_str("\n\n");
+        page.push_str(&format!("{}.\n\n", escape_text(&comparison.conclusion)));
     }
-    page.push_str(&report.notes().join(" "));
-    page.push('\n');
+    page.push_str(
+        "Intervals have a confidence of 95 % (Wilson 1927) and count tasks, as the comparisons do (McNemar's test): \
+         repetitions of a task resemble each other.\n",
+    );
     page
 }
 
