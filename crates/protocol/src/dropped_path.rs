@@ -1,12 +1,18 @@
 //! Paths as terminals paste them when the user drops a file.
 
+use url::Url;
+
 /// The absolute path that a paste consists of: plain, in quotes, with escaped blanks, or `file://`.
 /// One directly below `/` is not accepted: it looks like a command of the chat.
 pub fn parse_dropped_path(paste: &str) -> Option<String> {
     let paste = paste.trim();
     let path = match paste.strip_prefix("file://") {
-        // (A host may precede the path.)
-        Some(address) => percent_decode(&address[address.find('/')?..])?,
+        Some(address) if address.contains(char::is_whitespace) => return None,
+        Some(_) => {
+            let mut address = Url::parse(paste).ok()?;
+            address.set_host(None).ok()?;
+            address.to_file_path().ok()?.into_os_string().into_string().ok()?
+        }
         None => parse_single_word(paste)?,
     };
     let is_below =
@@ -29,29 +35,6 @@ fn parse_single_word(text: &str) -> Option<String> {
         }
     }
     quote.is_none().then_some(word)
-}
-
-/// Decodes `%20`; `None` if the path contains white space or is not UTF-8.
-fn percent_decode(path: &str) -> Option<String> {
-    if path.contains(char::is_whitespace) {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digit = |at: usize| char::from(*after.get(at)?).to_digit(16);
-        match (first, digit(0).zip(digit(1))) {
-            (b'%', Some((high, low))) => {
-                bytes.push(u8::try_from(high * 16 + low).ok()?);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
