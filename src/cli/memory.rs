@@ -3,7 +3,6 @@
 mod change;
 mod review;
 mod show;
-mod transfer;
 
 use std::path::PathBuf;
 
@@ -34,12 +33,6 @@ pub(super) enum MemoryCommand {
     Edit(change::EditArgs),
     /// Forget lessons
     Forget(change::ForgetArgs),
-    /// Write lessons to standard output, one JSON object a line
-    Export(ScopeArgs),
-    /// Add exported lessons; existing ones are not changed
-    Import(transfer::ImportArgs),
-    /// Show the number of lessons, their success, and the path of the file
-    Stats(show::MemoryStatsArgs),
     /// Report on a period, update the weights, remove lessons that stopped helping
     Review(review::ReviewArgs),
 }
@@ -77,8 +70,6 @@ enum LessonKindArg {
     Rule,
     /// How a kind of task is done
     Pattern,
-    /// How a call failed, and what resolved it
-    Failure,
 }
 
 impl From<LessonKindArg> for LessonKind {
@@ -86,7 +77,6 @@ impl From<LessonKindArg> for LessonKind {
         match kind {
             LessonKindArg::Rule => Self::Rule,
             LessonKindArg::Pattern => Self::Pattern,
-            LessonKindArg::Failure => Self::FailurePattern,
         }
     }
 }
@@ -107,9 +97,6 @@ pub(super) fn run(command: &MemoryCommand) -> u8 {
         MemoryCommand::Add(args) => change::add(args).map(CommandOutput::Text),
         MemoryCommand::Edit(args) => change::edit(args).map(CommandOutput::Text),
         MemoryCommand::Forget(args) => change::forget(args).map(CommandOutput::Text),
-        MemoryCommand::Export(args) => transfer::export(args).map(CommandOutput::Data),
-        MemoryCommand::Import(args) => transfer::import(args).map(CommandOutput::Text),
-        MemoryCommand::Stats(args) => show::stats(args),
         MemoryCommand::Review(args) => review::run(args),
     };
     print_answer(done)

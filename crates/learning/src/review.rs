@@ -6,18 +6,16 @@ mod report;
 mod statistics;
 mod suggestions;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::lesson::{Lesson, Origin, Scope};
+use super::lesson::{Lesson, Origin};
 use super::store::{SqliteStore, StoreError};
-use super::trace::ExecutionTrace;
 
 pub use report::{render_markdown, short_project_name};
 pub use statistics::{
-    CallKindStats, ConsistentFailure, MethodologyUse, PeriodTotals, RecurringFailure,
-    UnresolvedFailure,
+    CallKindStats, MethodologyUse, PeriodTotals, RecurringFailure, UnresolvedFailure,
 };
 pub use suggestions::Suggestion;
 
@@ -35,14 +33,11 @@ pub struct ReviewPeriod {
 pub struct Review {
     pub period: ReviewPeriod,
     pub totals: PeriodTotals,
-    /// The previous period of the same length; `None` if nothing was recorded in it.
-    pub before: Option<PeriodTotals>,
     pub needs_human: Vec<UnresolvedFailure>,
     /// Kinds of calls, those with the highest cost first.
     pub call_kinds: Vec<CallKindStats>,
     /// Failures, the most frequent first.
     pub failures: Vec<RecurringFailure>,
-    pub always: Vec<ConsistentFailure>,
     pub methodologies: Vec<MethodologyUse>,
     /// Lessons learnt in the period, the most helpful first, then the newest.
     pub learnt: Vec<Lesson>,
@@ -58,26 +53,19 @@ pub fn review(
     period: &ReviewPeriod,
     items: &[Lesson],
 ) -> Result<Review, StoreError> {
-    let length = period.to_ms.saturating_sub(period.from_ms);
-    let since = period.from_ms.saturating_sub(length);
-    let mut traces = store.traces(since, None)?;
+    let mut traces = store.traces(period.from_ms)?;
     traces.retain(|trace| trace.created_at_ms < period.to_ms);
-    let (mut before, mut now): (Vec<ExecutionTrace>, Vec<ExecutionTrace>) =
-        traces.into_iter().partition(|trace| trace.created_at_ms < period.from_ms);
-    let weights = statistics::compute_weights(&now);
+    let weights = statistics::compute_weights(&traces);
     if let Some(project) = &period.project {
-        before.retain(|trace| trace.project == *project);
-        now.retain(|trace| trace.project == *project);
+        traces.retain(|trace| trace.project == *project);
     }
     let mut review = Review {
         period: period.clone(),
-        totals: statistics::count_totals(&now),
-        before: (!before.is_empty()).then(|| statistics::count_totals(&before)),
-        needs_human: statistics::unresolved_failures(&now),
-        call_kinds: statistics::count_call_kinds(&now, &before),
-        failures: statistics::recurring_failures(&now, items),
-        always: statistics::consistent_failures(&now),
-        methodologies: statistics::count_methodologies(&now),
+        totals: statistics::count_totals(&traces),
+        needs_human: statistics::unresolved_failures(&traces),
+        call_kinds: statistics::count_call_kinds(&traces),
+        failures: statistics::recurring_failures(&traces, items),
+        methodologies: statistics::count_methodologies(&traces),
         learnt: select_lessons(items, |item| {
             item.created_at_ms >= period.from_ms && item.is_in_use()
         }),
@@ -134,14 +122,4 @@ pub fn apply_review(store: &SqliteStore, review: &Review) -> Result<usize, Store
 
 fn count_sessions(item: &Lesson) -> usize {
     item.sources.iter().map(|source| &source.session).collect::<BTreeSet<_>>().len()
-}
-
-fn count_by_project(items: &[Lesson]) -> BTreeMap<&str, usize> {
-    let mut projects = BTreeMap::new();
-    for item in items {
-        if let Scope::Project(project) = &item.scope {
-            *projects.entry(project.as_str()).or_default() += 1;
-        }
-    }
-    projects
 }

@@ -1,11 +1,9 @@
 //! Traces: attempts derived from the events of a session.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::call_record::{CHECK, CallRecord, text_argument};
+use super::call_record::{CHECK, CallRecord};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorClass, ErrorCode};
 
@@ -119,32 +117,4 @@ pub fn error_type(tool: &str, code: Option<ErrorCode>, exit_code: Option<i64>) -
         Some(ErrorClass::Tool) => "tool_error",
         None => "unknown",
     }
-}
-
-/// Tool, options, the kinds of files that it names, directory, mode and platform.
-pub fn describe_context(attempt: &Attempt) -> String {
-    let text = |name: &str| text_argument(&attempt.context, name).unwrap_or_default();
-    let empty = Object::new();
-    let input = attempt.context.get("input").and_then(Value::as_object).unwrap_or(&empty);
-    let argument = |name: &str| text_argument(input, name);
-    let words: Vec<&str> =
-        argument("command").into_iter().flat_map(str::split_whitespace).collect();
-    let mut parts = vec![text("tool").to_owned()];
-    let options = words.iter().filter(|word| word.starts_with('-'));
-    parts.extend(options.map(|word| (*word).to_owned()).collect::<BTreeSet<String>>());
-    let extension = |word: &str| {
-        let (stem, extension) = word.rsplit('/').next()?.rsplit_once('.')?;
-        let is_kind = !stem.is_empty()
-            && (1..=8).contains(&extension.len())
-            && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        is_kind.then(|| format!("*.{extension}"))
-    };
-    let kinds: BTreeSet<String> =
-        words.iter().copied().chain(argument("path")).filter_map(extension).collect();
-    parts.extend(kinds);
-    let directory = argument("directory").filter(|directory| *directory != ".");
-    parts.extend(directory.map(|directory| format!("in {directory}")));
-    parts.extend([text("mode").to_owned(), text("platform").to_owned()]);
-    parts.retain(|part| !part.is_empty());
-    parts.join(" · ")
 }

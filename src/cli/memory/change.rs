@@ -7,7 +7,7 @@ use clap::Args;
 use super::{LessonKindArg, MemoryProjectArgs, ProjectMemory, now_ms};
 use crate::app::{HostPrograms, OpenError};
 use crate::cli::terminal_prompt::confirm;
-use crate::cli::{block_on, editor, usage_error};
+use crate::cli::{block_on, editor};
 use crate::config::{LoadedConfig, UserDirs};
 use agent_learning::lesson::{Lesson, Origin, Scope};
 use agent_learning::store::{Batch, LearnOutcome};
@@ -20,7 +20,7 @@ pub(in crate::cli) struct LessonAddArgs {
     /// One imperative sentence
     #[arg(required = true)]
     text: Vec<String>,
-    /// Rule or pattern; failures are learnt only from sessions
+    /// Rule or pattern
     #[arg(long, value_name = "KIND", default_value = "rule")]
     kind: LessonKindArg,
     /// For all projects, not only this one
@@ -83,13 +83,9 @@ pub(in crate::cli) fn add_rule(
 
 pub(super) fn add(args: &LessonAddArgs) -> Result<String, OpenError> {
     let memory = ProjectMemory::open(&args.project_args)?;
-    let kind = LessonKind::from(args.kind);
-    if kind == LessonKind::FailurePattern {
-        return Err(usage_error("failures are learnt from sessions; add a rule or a pattern"));
-    }
     let text = memory.check_text(&args.text.join(" "))?;
     let scope = if args.user { Scope::User } else { memory.scope() };
-    store_lesson(&memory, scope, kind, text)
+    store_lesson(&memory, scope, args.kind.into(), text)
 }
 
 fn store_lesson(

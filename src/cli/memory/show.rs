@@ -1,24 +1,19 @@
 //! Lists and shows lessons.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{LessonKindArg, MemoryProjectArgs, ProjectMemory, ScopeArgs, format_day, kind_name};
+use super::{MemoryProjectArgs, ProjectMemory, ScopeArgs, format_day, kind_name};
 use crate::app::OpenError;
 use crate::cli::json_answer;
 use agent_learning::lesson::{FailurePattern, Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope};
 use agent_learning::review::short_project_name;
 use agent_learning::store::index_terms;
-use agent_protocol::{format_thousands, shorten};
+use agent_protocol::shorten;
 use agent_ui::CommandOutput;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LessonListArgs {
-    /// Only lessons of this kind
-    #[arg(long, value_name = "KIND")]
-    kind: Option<LessonKindArg>,
     /// Also retired ones
     #[arg(long)]
     retired: bool,
@@ -45,9 +40,6 @@ pub(in crate::cli) struct SearchArgs {
     /// What to look for
     #[arg(required = true)]
     words: Vec<String>,
-    /// Only lessons of this kind
-    #[arg(long, value_name = "KIND")]
-    kind: Option<LessonKindArg>,
     /// Maximum number of results
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     limit: usize,
@@ -61,21 +53,10 @@ pub(in crate::cli) struct SearchArgs {
     project_args: MemoryProjectArgs,
 }
 
-#[derive(Debug, Args)]
-pub(in crate::cli) struct MemoryStatsArgs {
-    /// As JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    project_args: MemoryProjectArgs,
-}
-
 pub(super) fn list(args: &LessonListArgs) -> Result<CommandOutput, OpenError> {
     let memory = ProjectMemory::open(&args.range.project_args)?;
     let mut items = memory.store.lessons(&memory.scopes(&args.range))?;
-    items.retain(|item| {
-        (args.retired || item.is_in_use()) && args.kind.is_none_or(|kind| item.kind == kind.into())
-    });
+    items.retain(|item| args.retired || item.is_in_use());
     if args.json {
         return Ok(json_answer(&items.iter().map(to_json).collect::<Vec<_>>()));
     }
@@ -136,9 +117,7 @@ pub(super) fn search(args: &SearchArgs) -> Result<CommandOutput, OpenError> {
     let memory = ProjectMemory::open(&args.project_args)?;
     let scopes = if args.all { Vec::new() } else { vec![memory.scope(), Scope::User] };
     let terms = index_terms(&args.words.join(" "));
-    let mut found = memory.store.matching_lessons(&scopes, &terms, usize::MAX)?;
-    found.retain(|(_, lesson)| args.kind.is_none_or(|kind| lesson.kind == kind.into()));
-    found.truncate(args.limit);
+    let found = memory.store.matching_lessons(&scopes, &terms, args.limit)?;
     if args.json {
         let found = found.iter();
         let found = found.map(|(score, lesson)| json!({"score": score, "lesson": to_json(lesson)}));
@@ -151,67 +130,6 @@ pub(super) fn search(args: &SearchArgs) -> Result<CommandOutput, OpenError> {
     let lines =
         found.iter().map(|(score, lesson)| format!("{score:>5.1}  {}", lesson_line(lesson, width)));
     Ok(lines.collect::<String>().into())
-}
-
-pub(super) fn stats(args: &MemoryStatsArgs) -> Result<CommandOutput, OpenError> {
-    let memory = ProjectMemory::open(&args.project_args)?;
-    let items = memory.store.lessons(&[])?;
-    let traces = memory.store.traces(i64::MIN, None)?;
-    let count =
-        |is_meant: &dyn Fn(&Lesson) -> bool| items.iter().filter(|item| is_meant(item)).count();
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    for item in &items {
-        *kinds.entry(kind_name(item.kind)).or_default() += 1;
-    }
-    let sum =
-        |of: &dyn Fn(&Lesson) -> u32| items.iter().map(|item| u64::from(of(item))).sum::<u64>();
-    let n_retired = count(&|item| !item.is_in_use());
-    let here = memory.scope();
-    let n_here = count(&|item| item.scope == here);
-    let n_user = count(&|item| item.scope == Scope::User);
-    let n_others = items.len() - n_here - n_user;
-    let n_applied = count(&is_applied_by_kernel);
-    let (helped, hurt) = (sum(&|item| item.helped), sum(&|item| item.hurt));
-    let bytes = std::fs::metadata(memory.store.path()).map_or(0, |metadata| metadata.len());
-    let n_mended =
-        traces.iter().filter(|trace| trace.final_success && trace.attempts.len() > 1).count();
-    let n_human = traces.iter().filter(|trace| trace.needs_human).count();
-    if args.json {
-        return Ok(json_answer(&json!({
-            "file": memory.store.path(), "bytes": bytes, "enabled": memory.config.learning.enabled,
-            "lessons": items.len(), "kinds": kinds, "this_project": n_here, "user": n_user,
-            "other_projects": n_others, "retired": n_retired, "applied": n_applied,
-            "helped": helped, "hurt": hurt, "traces": traces.len(), "traces_resolved": n_mended,
-            "traces_needing_you": n_human,
-        })));
-    }
-    let mut page = LessonPage::default();
-    let (file, bytes) = (memory.store.path().display(), format_thousands(bytes));
-    page.add_line("file", &format!("{file} ({bytes} bytes)"));
-    if !memory.config.learning.enabled {
-        let off = "off: nothing is learnt and nothing is used ([learning] enabled)";
-        page.add_line("learning", off);
-    }
-    let kinds: Vec<String> = kinds.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
-    let of = if kinds.is_empty() { String::new() } else { format!(" ({})", kinds.join(", ")) };
-    page.add_line("lessons", &format!("{}{of}", items.len()));
-    let scopes = format!("{n_here} in this project, {n_user} in all, {n_others} in others");
-    page.add_line("apply", &scopes);
-    page.add_line("fixes", &format!("{n_applied} that the kernel may apply itself"));
-    let retired = format!("{n_retired} that stopped helping; the next review removes them");
-    page.add_line("retired", &retired);
-    let (helped, hurt) = (format_thousands(helped), format_thousands(hurt));
-    page.add_line("used", &format!("{helped}× helped, {hurt}× did not"));
-    let from = traces.first().map(|trace| format!(" since {}", format_day(trace.created_at_ms)));
-    let (n_traces, since) = (traces.len(), from.unwrap_or_default());
-    page.add_line("traces", &format!("{n_traces}{since}: {n_mended} resolved, {n_human} need you"));
-    let mut best: Vec<&Lesson> =
-        items.iter().filter(|item| item.helped > 1 && item.is_in_use()).collect();
-    best.sort_by_key(|item| std::cmp::Reverse((item.helped, item.last_occurred_ms)));
-    for Lesson { id, helped, text, .. } in best.into_iter().take(5) {
-        page.add_line("best", &format!("{id}  {helped}× {}", shorten(text, 100)));
-    }
-    Ok(page.0.into())
 }
 
 /// `None`: projects are not shown.

@@ -2,6 +2,7 @@
 //! list and forget them.
 
 use agent_learning::lesson::Scope;
+use agent_learning::store::Batch;
 use agent_protocol::recall::LessonKind;
 use serde_json::json;
 
@@ -12,8 +13,9 @@ use crate::support::{Pty, Test};
 /// Stores a user rule for all projects; returns its id.
 fn remember(test: &Test, text: &str) -> String {
     let lesson = memory::lesson(Scope::User, LessonKind::Rule, text);
-    store(test).import(std::slice::from_ref(&lesson)).unwrap();
-    lesson.id
+    let id = lesson.id.clone();
+    store(test).commit(&Batch { lessons: vec![lesson], ..Batch::default() }).unwrap();
+    id
 }
 
 #[test]

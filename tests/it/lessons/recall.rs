@@ -275,7 +275,7 @@ fn reflections_receive_similar_lessons() {
     old_is_new(&test);
     let users = memory::lesson(Scope::User, LessonKind::Rule, "Since May old.sh is new.sh.");
     let other = memory::lesson(Scope::User, LessonKind::Rule, "Paint the fence green.");
-    store(&test).import(&[users, other]).unwrap();
+    store(&test).commit(&Batch { lessons: vec![users, other], ..Batch::default() }).unwrap();
     let action = json!({"kind": "alternative", "tool": "Bash", "input": {"command": "./new.sh c"}});
     let lesson = regex_of(LESSON);
     let script = format!(
@@ -375,7 +375,7 @@ fn recalled_lessons_stay_within_the_token_limit() {
         let text = format!("Lesson number {n} says that module {n} is built with `make m{n}`.");
         memory::lesson(scope, LessonKind::Rule, &text)
     });
-    store(&test).import(&many.collect::<Vec<_>>()).unwrap();
+    store(&test).commit(&Batch { lessons: many.collect(), ..Batch::default() }).unwrap();
     let tokens = |args: &[&str]| {
         test.run(&[&["build module 17"], args].concat()).expect_code(0);
         let told = recalled(&test, "task");
@@ -399,7 +399,7 @@ fn prompt_is_unchanged_if_no_lesson_matches() {
                 LessonKind::Rule,
                 "Say hello twice.",
             );
-            store(&test).import(&[user, there]).unwrap();
+            store(&test).commit(&Batch { lessons: vec![user, there], ..Batch::default() }).unwrap();
         }
         let mut all = vec!["say hello"];
         all.extend(args);
@@ -613,8 +613,8 @@ fn lesson_that_became_wrong_is_no_longer_recalled() {
         assert!(known.hurt > 1 && !known.is_in_use(), "{other} {known:#?}");
         test.run(&["run it"]).expect_code(0);
         assert!(!test.has_event("memory.recalled"), "{other}");
-        let stats = test.agent(&["memory", "stats"]).expect_code(0).stdout;
-        assert!(stats.contains("retired   1"), "{stats}");
+        let retired = test.agent(&["memory", "list", "--retired"]).expect_code(0).stdout;
+        assert!(retired.contains("(retired)"), "{retired}");
         // The next review removes it.
         test.agent(&["memory", "review", "--dry-run"]).expect_code(0);
         assert_eq!(store(&test).lessons(&[]).unwrap().len(), 1);

@@ -1,8 +1,8 @@
 //! A review as Markdown, the most important section first. It contains no text of a model.
 
-use super::statistics::{PeriodTotals, UnresolvedFailure};
+use super::Review;
+use super::statistics::UnresolvedFailure;
 use super::suggestions::Suggestion;
-use super::{Review, count_by_project};
 use crate::lesson::Lesson;
 use crate::trace::FixSource;
 use agent_protocol::{format_thousands, one_line, shorten};
@@ -63,7 +63,6 @@ pub fn render_markdown(review: &Review) -> String {
     suggestions_section(&mut page, review);
     failures_section(&mut page, review);
     call_kinds_section(&mut page, review);
-    always_failing_section(&mut page, review);
     methodologies_section(&mut page, review);
     memory_section(&mut page, review);
     page.paragraph("## How this was counted");
@@ -100,7 +99,6 @@ fn summary_text(review: &Review) -> String {
         now.resolved,
         now.failed,
     );
-    text.push_str(&comparison_text(now, review.before.as_ref()));
     if let Some(n) = now.sources.get(&FixSource::FailurePattern) {
         text.push_str(&format!(" Lessons resolved {}.", count_with_noun(*n, "failure")));
     }
@@ -110,18 +108,6 @@ fn summary_text(review: &Review) -> String {
         n => text.push_str(&format!(" {n} failures need your attention.")),
     }
     text
-}
-
-fn comparison_text(now: &PeriodTotals, before: Option<&PeriodTotals>) -> String {
-    let Some(before) = before else {
-        return " Nothing was recorded in the previous period.".to_owned();
-    };
-    format!(
-        " In the previous period, {} of {} succeeded at the first attempt ({}).",
-        percent(before.first_attempt_rate()),
-        format_thousands(before.traces as u64),
-        percentage_points(now.first_attempt_rate() - before.first_attempt_rate()),
-    )
 }
 
 fn attention_section(page: &mut MarkdownPage, review: &Review) {
@@ -224,10 +210,9 @@ fn failures_section(page: &mut MarkdownPage, review: &Review) {
             failure.skills.iter().cloned().collect::<Vec<_>>().join(", "),
             inline_code(&failure.message),
             format!("{} of {}", failure.resolved, failure.traces),
-            match (&failure.known, failure.known_others) {
-                (Some((id, text)), 0) => format!("{text} (`{id}`)"),
-                (Some((id, text)), n) => format!("{text} (`{id}`), and {n} more of the kind"),
-                (None, _) => "–".to_owned(),
+            match &failure.known {
+                Some((id, text)) => format!("{text} (`{id}`)"),
+                None => "–".to_owned(),
             },
         ]
     });
@@ -237,64 +222,21 @@ fn failures_section(page: &mut MarkdownPage, review: &Review) {
 }
 
 fn call_kinds_section(page: &mut MarkdownPage, review: &Review) {
-    if review.call_kinds.is_empty() {
-        return;
-    }
-    // Without a previous period there is no change to report.
-    let has_before = review.before.is_some();
     let rows = review.call_kinds.iter().take(SHOWN_ROWS).map(|kind| {
-        let change = kind.rate_before.map(|before| percentage_points(kind.rate - before));
-        let change = change.unwrap_or_else(|| "–".to_owned());
-        let mut row = vec![
+        vec![
             kind.skill.clone(),
             kind.n.to_string(),
             kind.first_attempt.to_string(),
             kind.resolved.to_string(),
             kind.failed.to_string(),
             percent(kind.rate),
-        ];
-        row.extend(has_before.then_some(change));
-        row.push(weight_change(kind.weight_before, kind.weight));
-        row
-    });
-    let mut head =
-        vec!["kind of call", "traces", "first attempt", "resolved", "failed", "succeeded"];
-    head.extend(has_before.then_some("change"));
-    head.push("weight");
-    page.paragraph("## Kinds of calls");
-    page.paragraph(
-        "By cost, highest first. The weight is near 1 if the first attempt succeeds, near 0 if all fail; \
-         it starts at 0.50.",
-    );
-    page.table(&head, &(1..head.len()).collect::<Vec<_>>(), rows);
-    let rest = review.call_kinds.get(SHOWN_ROWS..).unwrap_or_default();
-    if !rest.is_empty() {
-        let well: usize = rest.iter().map(|kind| kind.first_attempt).sum();
-        let all: usize = rest.iter().map(|kind| kind.n).sum();
-        page.paragraph(&format!(
-            "And {} more, of which {well} of {all} traces succeeded at the first attempt.",
-            rest.len()
-        ));
-    }
-}
-
-fn always_failing_section(page: &mut MarkdownPage, review: &Review) {
-    let rows = review.always.iter().take(SHOWN_ROWS).map(|always| {
-        let (condition, otherwise) = match (always.other_uses, always.distinct_condition.as_str()) {
-            (0, _) => ("in every case".to_owned(), "–".to_owned()),
-            (n, "") => (inline_code(&always.context), format!("{} of {n}", always.other_successes)),
-            (n, only) => (inline_code(only), format!("{} of {n}", always.other_successes)),
-        };
-        vec![
-            inline_code(&always.subject),
-            condition,
-            always.n.to_string(),
-            inline_code(&always.error),
-            otherwise,
+            weight_change(kind.weight_before, kind.weight),
         ]
     });
-    let head = ["what", "condition", "failed", "error", "worked otherwise"];
-    page.table_section("Always failing", &head, &[2], rows);
+    let head =
+        ["kind of call", "traces", "first attempt", "resolved", "failed", "succeeded", "weight"];
+    page.table_section("Kinds of calls", &head, &[1, 2, 3, 4, 5, 6], rows);
+    page.omitted_rows(review.call_kinds.len());
 }
 
 fn methodologies_section(page: &mut MarkdownPage, review: &Review) {
@@ -303,18 +245,11 @@ fn methodologies_section(page: &mut MarkdownPage, review: &Review) {
             methodology.name.as_deref().unwrap_or("none chosen").replace('_', " "),
             methodology.tasks.to_string(),
             format!("{} of {}", methodology.well, methodology.tasks),
-            format!("{:.1}", methodology.failed_attempts),
             weight_change(methodology.weight_before, methodology.weight),
         ]
     });
-    let head = [
-        "methodology",
-        "tasks",
-        "without unresolved failures",
-        "failed attempts per task",
-        "weight",
-    ];
-    page.table_section("Methodologies", &head, &[1, 2, 3, 4], rows);
+    let head = ["methodology", "tasks", "without unresolved failures", "weight"];
+    page.table_section("Methodologies", &head, &[1, 2, 3], rows);
 }
 
 fn memory_section(page: &mut MarkdownPage, review: &Review) {
@@ -346,12 +281,6 @@ fn memory_section(page: &mut MarkdownPage, review: &Review) {
     if review.learnt.is_empty() && review.helping.is_empty() && review.retired.is_empty() {
         page.paragraph("Nothing was learnt in this period, and no lesson has helped yet.");
     }
-    let projects = count_by_project(&review.learnt);
-    if review.period.project.is_none() && projects.len() > 1 {
-        let counts =
-            projects.iter().map(|(project, n)| format!("{} {n}", short_project_name(project)));
-        page.paragraph(&format!("By project: {}.", counts.collect::<Vec<_>>().join(", ")));
-    }
 }
 
 fn count_with_noun(n: usize, noun: &str) -> String {
@@ -370,11 +299,6 @@ fn capitalize(text: &str) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
-}
-
-fn percentage_points(change: f64) -> String {
-    let points = (change * 100.0).round();
-    if points == 0.0 { "±0".to_owned() } else { format!("{points:+.0}") }
 }
 
 fn weight_change(before: f64, now: f64) -> String {

@@ -7,13 +7,11 @@ use serde_json::Value;
 
 use crate::call_record::{call_target, text_argument};
 use crate::lesson::{Lesson, failure_key};
-use crate::trace::{Attempt, ExecutionTrace, FixSource, describe_context, error_type};
+use crate::trace::{Attempt, ExecutionTrace, FixSource};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::methodology;
 use agent_protocol::shorten;
 
-/// Number of uses from which *always* is meaningful.
-const MIN_USES: usize = 3;
 const MAX_ROWS: usize = 40;
 
 /// Totals of a period.
@@ -26,7 +24,6 @@ pub struct PeriodTotals {
     pub first_attempt: usize,
     pub resolved: usize,
     pub failed: usize,
-    pub failed_attempts: usize,
     pub sources: BTreeMap<FixSource, usize>,
 }
 
@@ -55,7 +52,6 @@ pub(super) fn count_totals(traces: &[ExecutionTrace]) -> PeriodTotals {
     };
     for trace in traces {
         let n_failed = trace.attempts.iter().filter(|attempt| !attempt.success).count();
-        totals.failed_attempts += n_failed;
         match (trace.final_success, n_failed) {
             (true, 0) => totals.first_attempt += 1,
             (true, _) => totals.resolved += 1,
@@ -137,7 +133,6 @@ pub struct CallKindStats {
     pub resolved: usize,
     pub failed: usize,
     pub rate: f64,
-    pub rate_before: Option<f64>,
     pub weight: f64,
     pub weight_before: f64,
 }
@@ -157,27 +152,16 @@ pub(super) fn compute_weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace
 }
 
 pub(super) fn compute_weights(traces: &[ExecutionTrace]) -> BTreeMap<String, f64> {
-    let kinds = count_call_kinds(traces, &[]).into_iter().map(|kind| (kind.skill, kind.weight));
+    let kinds = count_call_kinds(traces).into_iter().map(|kind| (kind.skill, kind.weight));
     let methodologies = count_methodologies(traces).into_iter();
     kinds.chain(methodologies.map(|used| (used.subject(), used.weight))).collect()
 }
 
-fn group_by_skill(traces: &[ExecutionTrace]) -> BTreeMap<&str, Vec<&ExecutionTrace>> {
+pub(super) fn count_call_kinds(traces: &[ExecutionTrace]) -> Vec<CallKindStats> {
     let mut skills: BTreeMap<&str, Vec<&ExecutionTrace>> = BTreeMap::new();
     for trace in traces {
         skills.entry(&trace.skill_id).or_default().push(trace);
     }
-    skills
-}
-
-pub(super) fn count_call_kinds(
-    now: &[ExecutionTrace],
-    before: &[ExecutionTrace],
-) -> Vec<CallKindStats> {
-    let before = group_by_skill(before);
-    let rate = |traces: &[&ExecutionTrace]| {
-        fraction(traces.iter().filter(|trace| trace.final_success).count(), traces.len())
-    };
     let kind_stats = |(skill, traces): (&str, Vec<&ExecutionTrace>)| {
         let well = || traces.iter().filter(|trace| trace.final_success);
         let first_attempt = well().filter(|trace| trace.attempts.len() == 1).count();
@@ -187,13 +171,12 @@ pub(super) fn count_call_kinds(
             first_attempt,
             resolved: well().count() - first_attempt,
             failed: traces.len() - well().count(),
-            rate: rate(&traces),
-            rate_before: before.get(skill).map(|traces| rate(traces)),
+            rate: fraction(well().count(), traces.len()),
             weight: compute_weight(traces.iter().copied()),
             weight_before: 0.5,
         }
     };
-    let mut kinds: Vec<CallKindStats> = group_by_skill(now).into_iter().map(kind_stats).collect();
+    let mut kinds: Vec<CallKindStats> = skills.into_iter().map(kind_stats).collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse((kind.resolved + 2 * kind.failed, kind.n)));
     kinds
 }
@@ -204,7 +187,6 @@ pub struct RecurringFailure {
     pub skills: BTreeSet<String>,
     /// Its message; if it varied, the masked one.
     pub message: String,
-    pub error_type: String,
     /// The tool could not work, or a program is missing: not caused by the project.
     pub is_machine_fault: bool,
     pub n: usize,
@@ -213,7 +195,6 @@ pub struct RecurringFailure {
     pub traces: usize,
     /// The lesson about it: id and text.
     pub known: Option<(String, String)>,
-    pub known_others: usize,
 }
 
 pub(super) fn recurring_failures(
@@ -226,7 +207,6 @@ pub(super) fn recurring_failures(
         skills: BTreeSet<String>,
         sessions: BTreeSet<&'a str>,
         traces: BTreeMap<&'a str, bool>,
-        error_type: &'static str,
         /// The latest attempt for each message.
         messages: BTreeMap<&'a str, &'a Attempt>,
         last: Option<&'a Attempt>,
@@ -242,8 +222,6 @@ pub(super) fn recurring_failures(
             entry.skills.insert(trace.skill_id.clone());
             entry.sessions.insert(&trace.session);
             entry.traces.insert(&trace.id, trace.final_success);
-            let tool = text_argument(&attempt.context, "tool").unwrap_or_default();
-            entry.error_type = error_type(tool, attempt.code, exit_code(attempt));
             entry.last = Some(attempt);
             if entry.messages.len() < MAX_ROWS {
                 entry.messages.insert(error, attempt);
@@ -252,24 +230,21 @@ pub(super) fn recurring_failures(
     }
     let recurring_failure = |(signature, seen): (String, FailureOccurrences<'_>)| {
         let last = seen.last.and_then(|attempt| known_lesson(attempt, lessons));
-        let mut knowing: BTreeMap<String, String> =
-            seen.messages.values().filter_map(|attempt| known_lesson(attempt, lessons)).collect();
-        let known = last.or_else(|| knowing.pop_first());
-        knowing.retain(|id, _| known.as_ref().is_none_or(|(known, _)| known != id));
+        let of_others =
+            || seen.messages.values().find_map(|attempt| known_lesson(attempt, lessons));
+        let known = last.or_else(of_others);
         RecurringFailure {
             skills: seen.skills,
             message: match seen.messages.keys().collect::<Vec<_>>().as_slice() {
                 [only] => shorten(only, 120),
                 _ => signature,
             },
-            error_type: seen.error_type.to_owned(),
             is_machine_fault: seen.last.is_some_and(is_machine_fault),
             n: seen.n,
             sessions: seen.sessions.len(),
             resolved: seen.traces.values().filter(|well| **well).count(),
             traces: seen.traces.len(),
             known,
-            known_others: knowing.len(),
         }
     };
     let mut seen: Vec<(String, FailureOccurrences<'_>)> = seen.into_iter().collect();
@@ -299,91 +274,6 @@ fn attempt_failure_key(attempt: &Attempt) -> Option<String> {
     Some(failure_key(tool, &target, attempt.code?, signature))
 }
 
-/// What always failed under one condition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ConsistentFailure {
-    /// The artifact, or the kind of call if none was used.
-    pub subject: String,
-    /// The part of the condition that occurs in no condition in which it worked.
-    pub distinct_condition: String,
-    /// The condition as text; empty if it failed under every condition.
-    pub context: String,
-    pub context_hash: String,
-    pub n: usize,
-    pub error: String,
-    pub other_successes: usize,
-    pub other_uses: usize,
-}
-
-pub(super) fn consistent_failures(traces: &[ExecutionTrace]) -> Vec<ConsistentFailure> {
-    // By artifact, or by kind of call without artifacts: condition → uses.
-    let mut uses: BTreeMap<&str, BTreeMap<String, Vec<&Attempt>>> = BTreeMap::new();
-    let mut attempts: Vec<&Attempt> = traces.iter().flat_map(|trace| &trace.attempts).collect();
-    attempts.sort_by_key(|attempt| attempt.timestamp_ms);
-    for attempt in attempts {
-        for artifact in &attempt.activated_artifacts {
-            let contexts = uses.entry(artifact).or_default();
-            contexts.entry(describe_context(attempt)).or_default().push(attempt);
-        }
-    }
-    for trace in traces {
-        let bare = trace.attempts.iter().filter(|attempt| attempt.activated_artifacts.is_empty());
-        for attempt in bare.filter(|attempt| {
-            !is_suppressed(attempt) && attempt.code != Some(ErrorCode::ExecutionError)
-        }) {
-            let contexts = uses.entry(&trace.skill_id).or_default();
-            contexts.entry(describe_context(attempt)).or_default().push(attempt);
-        }
-    }
-    let last_error = |last: Option<&&Attempt>| {
-        shorten(last.and_then(|last| last.error.as_deref()).unwrap_or_default(), 160)
-    };
-    let mut found = Vec::new();
-    for (subject, contexts) in &uses {
-        let all = || contexts.values().flatten();
-        if all().all(|attempt| !attempt.success) {
-            // The conditions cannot be distinguished.
-            let n = all().count();
-            found.extend((n >= MIN_USES).then(|| ConsistentFailure {
-                subject: (*subject).to_owned(),
-                n,
-                error: last_error(all().last()),
-                ..ConsistentFailure::default()
-            }));
-            continue;
-        }
-        for (context, uses) in contexts {
-            if uses.len() < MIN_USES || uses.iter().any(|attempt| attempt.success) {
-                continue;
-            }
-            let others = || contexts.iter().filter(|(other, _)| *other != context);
-            let worked = others().filter(|(_, uses)| uses.iter().any(|attempt| attempt.success));
-            let parts_that_worked: BTreeSet<&str> =
-                worked.flat_map(|(context, _)| context.split(" · ")).collect();
-            let only: Vec<&str> =
-                context.split(" · ").filter(|part| !parts_that_worked.contains(part)).collect();
-            let other_uses = || others().flat_map(|(_, uses)| uses);
-            found.push(ConsistentFailure {
-                subject: (*subject).to_owned(),
-                // Setting PATH says nothing about the program that runs.
-                distinct_condition: only.join(" · ").trim_start_matches("PATH ").to_owned(),
-                context: context.clone(),
-                context_hash: blake3::hash(context.as_bytes()).to_hex()[..12].to_owned(),
-                n: uses.len(),
-                error: last_error(uses.last()),
-                other_successes: other_uses().filter(|attempt| attempt.success).count(),
-                other_uses: other_uses().count(),
-            });
-        }
-    }
-    // Those that work under other conditions are the most informative.
-    found.sort_by(|a, b| {
-        (b.other_successes > 0, b.n, &a.subject).cmp(&(a.other_successes > 0, a.n, &b.subject))
-    });
-    found.truncate(MAX_ROWS);
-    found
-}
-
 /// A methodology with the tasks in which it was used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodologyUse {
@@ -392,8 +282,6 @@ pub struct MethodologyUse {
     pub tasks: usize,
     /// Number of tasks without unresolved failures.
     pub well: usize,
-    /// Average number of failed attempts per task.
-    pub failed_attempts: f64,
     /// The new weight: `(well + 1) / (tasks + 2)`.
     pub weight: f64,
     pub weight_before: f64,
@@ -413,26 +301,22 @@ pub(super) fn count_methodologies(traces: &[ExecutionTrace]) -> Vec<MethodologyU
         let methodology = chosen.entry(&trace.task_id).or_default();
         *methodology = trace.methodology.as_deref().or(*methodology);
     }
-    let mut methodologies: BTreeMap<Option<&str>, BTreeMap<&str, (bool, usize)>> = BTreeMap::new();
+    let mut methodologies: BTreeMap<Option<&str>, BTreeMap<&str, bool>> = BTreeMap::new();
     for trace in traces {
         let methodology = chosen.get(trace.task_id.as_str()).copied().flatten();
         let tasks = methodologies.entry(methodology).or_default();
-        let (well, failed) = tasks.entry(&trace.task_id).or_insert((true, 0));
-        *well &= !trace.needs_human;
-        *failed += trace.attempts.iter().filter(|attempt| !attempt.success).count();
+        *tasks.entry(&trace.task_id).or_insert(true) &= !trace.needs_human;
     }
     // No methodology was ever selected: there is nothing to compare.
     if methodologies.keys().all(Option::is_none) {
         return Vec::new();
     }
-    let methodology_use = |(name, tasks): (Option<&str>, BTreeMap<&str, (bool, usize)>)| {
-        let well = tasks.values().filter(|(well, _)| *well).count();
-        let failed: usize = tasks.values().map(|(_, failed)| failed).sum();
+    let methodology_use = |(name, tasks): (Option<&str>, BTreeMap<&str, bool>)| {
+        let well = tasks.values().filter(|well| **well).count();
         MethodologyUse {
             name: name.map(str::to_owned),
             tasks: tasks.len(),
             well,
-            failed_attempts: fraction(failed, tasks.len()),
             weight: fraction(well + 1, tasks.len() + 2),
             weight_before: 0.5,
         }

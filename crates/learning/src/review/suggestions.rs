@@ -100,33 +100,13 @@ fn suggest_fixes(review: &Review) -> impl Iterator<Item = Suggestion> {
         .failures
         .iter()
         .filter(|failure| failure.known.is_none() && failure.is_machine_fault && failure.n > 1);
-    let machine = faults.map(|failure| Suggestion::FixProblem {
+    faults.map(|failure| Suggestion::FixProblem {
         text: format!(
-            "Check the machine (`agent doctor` may help): {}.",
-            quote_code(&failure.message)
+            "Check the machine (`agent doctor` may help): `{}`.",
+            failure.message.replace('`', "'")
         ),
         reason: format!("{} times in {} sessions", failure.n, failure.sessions),
-    });
-    let contexts = review.always.iter().filter(|always| always.other_successes > 0);
-    let contexts = contexts.take(MAX_SUGGESTIONS / 4).map(|always| Suggestion::FixProblem {
-        text: format!(
-            "Find out why {} never works with {}.",
-            quote_code(&always.subject),
-            match always.distinct_condition.as_str() {
-                "" => "these words".to_owned(),
-                condition => quote_code(condition),
-            }
-        ),
-        reason: format!(
-            "failed {} of {} times with it, and worked {} of {} times without",
-            always.n, always.n, always.other_successes, always.other_uses
-        ),
-    });
-    machine.chain(contexts)
-}
-
-fn quote_code(text: &str) -> String {
-    format!("`{}`", text.replace('`', "'"))
+    })
 }
 
 fn suggest_missing_lessons(review: &Review) -> impl Iterator<Item = Suggestion> {

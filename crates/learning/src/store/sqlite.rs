@@ -225,20 +225,6 @@ impl SqliteStore {
         })
     }
 
-    /// Adds the lessons that do not exist yet, all or nothing; returns their number.
-    pub fn import(&self, lessons: &[Lesson]) -> Result<usize, StoreError> {
-        self.write(|db| {
-            let mut n_new = 0;
-            for lesson in lessons {
-                if lesson_by_id(db, &lesson.id)?.is_none() {
-                    replace_lesson(db, lesson)?;
-                    n_new += 1;
-                }
-            }
-            Ok(n_new)
-        })
-    }
-
     /// Removes a lesson; false if there was none.
     pub fn forget_lesson(&self, id: &str) -> Result<bool, StoreError> {
         self.write_if_exists(|db| delete_lesson(db, id))
@@ -251,16 +237,11 @@ impl SqliteStore {
         })
     }
 
-    /// The traces that began at or after this moment, the oldest first; of one project or of all.
-    pub fn traces(
-        &self,
-        since_ms: i64,
-        project: Option<&str>,
-    ) -> Result<Vec<ExecutionTrace>, StoreError> {
+    /// The traces that began at or after this moment, the oldest first.
+    pub fn traces(&self, since_ms: i64) -> Result<Vec<ExecutionTrace>, StoreError> {
         self.select(
-            "SELECT body FROM traces WHERE created_at_ms >= ?1 AND (?2 IS NULL OR project = ?2)
-             ORDER BY created_at_ms, id",
-            params![since_ms, project],
+            "SELECT body FROM traces WHERE created_at_ms >= ?1 ORDER BY created_at_ms, id",
+            params![since_ms],
         )
     }
 

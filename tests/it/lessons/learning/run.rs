@@ -1,7 +1,7 @@
 //! One run of a family through the built binary, and its results from the events.
 
 use agent_learning::lesson::{Lesson, Origin, Scope};
-use agent_learning::store::SqliteStore;
+use agent_learning::store::{Batch, SqliteStore};
 use agent_protocol::recall::LessonKind;
 use serde_json::Value;
 
@@ -60,7 +60,8 @@ pub(super) fn measure(family: &Family, memory: Memory) -> Measured {
     }
     if memory == Memory::Full {
         let store = SqliteStore::new(test.home().join(".local/share/agent/memory.db"), |_| {});
-        store.import(&others(&test)).unwrap();
+        let batch = Batch { lessons: others(&test), ..Batch::default() };
+        store.commit(&batch).unwrap();
     }
     let mut learnt = Vec::new();
     for session in earlier {
