@@ -1,6 +1,5 @@
 //! `agent mcp`: lists, adds, removes and tries MCP servers, and is one.
 
-mod call_events;
 mod serve;
 mod stdio;
 

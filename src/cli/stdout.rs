@@ -95,10 +95,6 @@ impl Output {
         control.track_unread_output(self.0.backlog.subscribe(), BACKLOG_LIMIT);
     }
 
-    pub(super) fn is_behind(&self) -> bool {
-        *self.0.backlog.borrow() > BACKLOG_LIMIT
-    }
-
     /// Also ends when the program is gone.
     pub(super) async fn wait_for_room(&self) {
         self.wait_for_backlog(BACKLOG_LIMIT).await;

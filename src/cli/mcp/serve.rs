@@ -18,13 +18,12 @@ use serde_json::Value;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::call_events::{self, CallEvent, CallEventSink};
 use super::stdio::StdioTransport;
 use crate::app::OpenError;
 use crate::cli::guarded_tools::{self, GuardedTools, RecordingMode};
 use crate::cli::options::ToolOptions;
 use crate::cli::stdout::{self, Output};
-use agent_protocol::control::{ApprovalDecision, SessionControl};
+use agent_protocol::control::SessionControl;
 use agent_protocol::message::{ImageSource as _, ToolCall};
 use agent_protocol::prompt::{Prompt, fill};
 use agent_protocol::tool::ToolSpec;
@@ -71,9 +70,7 @@ async fn serve_connection(
         );
     }
     let calls = control.cancellation_token().child_token();
-    let may_ask = !args.options.is_unattended();
-    let session = McpToolServer::new(guarded, (control, may_ask), calls.clone(), output.clone());
-    let session = Arc::new(session);
+    let session = Arc::new(McpToolServer::new(guarded, calls.clone()));
     let ended = CancellationToken::new();
     let stdio = StdioTransport::open(output.clone(), ended.clone());
     let cancel = control.cancellation_token().child_token();
@@ -131,21 +128,12 @@ struct McpToolServer {
     /// Calls that only read run in parallel; others run alone, in the order of arrival.
     call_lock: RwLock<()>,
     n_calls: AtomicU64,
-    control: SessionControl,
-    may_ask: bool,
-    call_events: CallEventSink,
     /// Cancelled when no call may run any more.
     cancel: CancellationToken,
-    output: Output,
 }
 
 impl McpToolServer {
-    fn new(
-        guarded: GuardedTools,
-        (control, may_ask): (&SessionControl, bool),
-        cancel: CancellationToken,
-        output: Output,
-    ) -> Self {
+    fn new(guarded: GuardedTools, cancel: CancellationToken) -> Self {
         let registry = &guarded.toolbox.registry;
         let root = registry.root().display().to_string();
         let instructions = fill(guarded.prompts.text(INSTRUCTIONS), &[("root", &root)]);
@@ -153,20 +141,7 @@ impl McpToolServer {
             .with_server_info(Implementation::new("code-agent", env!("CARGO_PKG_VERSION")))
             .with_instructions(instructions.trim_end());
         let tools = registry.specs().iter().filter_map(to_rpc_tool).collect();
-        let watch = CallEventSink::default();
-        guarded.toolbox.events.add_sink(Box::new(watch.clone()));
-        Self {
-            guarded,
-            info,
-            tools,
-            call_lock: RwLock::default(),
-            n_calls: 0.into(),
-            control: control.clone(),
-            may_ask,
-            call_events: watch,
-            cancel,
-            output,
-        }
+        Self { guarded, info, tools, call_lock: RwLock::default(), n_calls: 0.into(), cancel }
     }
 
     async fn run_call(&self, call: &ToolCall, cancel: CancellationToken) -> CallToolResult {
@@ -237,37 +212,15 @@ impl ServerHandler for McpToolServer {
         let id = format!("call_{}", self.n_calls.fetch_add(1, Ordering::Relaxed) + 1);
         let arguments = Value::Object(params.arguments.unwrap_or_default()).to_string();
         let call = ToolCall { id, name: params.name.into_owned(), arguments };
-        if self.may_ask && call_events::can_ask(&context) {
-            self.control.enable_user_questions();
-        }
         let cancel = self.cancel.child_token();
-        let mut watched = self.call_events.subscribe(&call.id);
         let work = self.run_call(&call, cancel.clone());
         tokio::pin!(work);
-        let mut n_sent = 0;
-        loop {
-            tokio::select! {
-                result = &mut work => return Ok(result.into()),
-                event = watched.next() => match event {
-                    // The next output says more.
-                    CallEvent::Output(_) if self.output.is_behind() => {}
-                    CallEvent::Output(text) => if let Some(token) = context.meta.get_progress_token() {
-                        n_sent += 1;
-                        call_events::send_progress(&context.peer, token, n_sent, &text).await;
-                    },
-                    CallEvent::Question(question) => {
-                        let approval = tokio::select! {
-                            approval = call_events::ask_user(&context.peer, question) => approval,
-                            () = context.ct.cancelled() => ApprovalDecision::Reject(None),
-                            () = cancel.cancelled() => ApprovalDecision::Reject(None),
-                        };
-                        self.control.answer_approval(&call.id, approval);
-                    }
-                },
-                // The call ends in an orderly way, although its result is not needed.
-                () = context.ct.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
-            }
+        tokio::select! {
+            result = &mut work => return Ok(result.into()),
+            // The call ends in an orderly way, although its result is not needed.
+            () = context.ct.cancelled() => cancel.cancel(),
         }
+        Ok(work.await.into())
     }
 
     async fn on_custom_request(
