@@ -30,15 +30,8 @@ pub(super) struct DoctorArgs {
     /// Ask no server
     #[arg(long)]
     offline: bool,
-    /// The model: provider/model, auto, or script:FILE
-    #[arg(short, long, value_name = "MODEL")]
-    model: Option<String>,
-    /// The base URL of the model's server; without a path, the version is added
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// The environment variable that contains the key
-    #[arg(long, value_name = "NAME")]
-    api_key_env: Option<String>,
+    #[command(flatten)]
+    model: ModelOptions,
     #[command(flatten)]
     options: ToolOptions,
 }
@@ -83,18 +76,12 @@ async fn examine(args: &DoctorArgs, control: &SessionControl, report: &mut Docto
     };
     let add_dirs = args.options.add_dir.clone();
     let dirs = UserDirs::find();
-    let model = ModelOptions {
-        model: args.model.clone(),
-        base_url: args.base_url.clone(),
-        api_key_env: args.api_key_env.clone(),
-        effort: None,
-    };
-    let run = RunArgs { model, ..RunArgs::default() };
+    let run = RunArgs { model: args.model.clone(), ..RunArgs::default() };
     let loaded = options::load_config(&root, dirs.as_ref(), &args.options, Some(&run));
     let default = Config::default();
     let config = loaded.as_ref().map_or(&default, |loaded| &loaded.config);
     let outside = HostPrograms::from_config(config, &root, &add_dirs);
-    examine_machine(&root, &outside, agent_ui::is_terminal(), control, report).await;
+    examine_machine(&root, &outside, control, report).await;
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error) => return report.fail("config", &error.to_string()),
@@ -107,7 +94,6 @@ async fn examine(args: &DoctorArgs, control: &SessionControl, report: &mut Docto
 async fn examine_machine(
     root: &Path,
     outside: &HostPrograms,
-    is_terminal: bool,
     control: &SessionControl,
     report: &mut DoctorReport,
 ) {
@@ -132,12 +118,6 @@ async fn examine_machine(
             Ok(_) => report.warn(what, missing),
             Err(error) => report.fail(what, &format!("{error}; {missing}")),
         }
-    }
-    if is_terminal {
-        let term = std::env::var("TERM").unwrap_or_default();
-        report.pass("terminal", if term.is_empty() { "TERM is not set" } else { &term });
-    } else {
-        report.pass("terminal", "none: output goes to a pipe or a file");
     }
 }
 
@@ -219,7 +199,7 @@ impl DoctorSetup {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut report = DoctorReport::default();
         runtime.block_on(async {
-            examine_machine(&self.root, &self.host_programs(), true, control, &mut report).await;
+            examine_machine(&self.root, &self.host_programs(), control, &mut report).await;
             self.examine(control, &mut report).await;
         });
         Ok(report.out)
@@ -377,17 +357,11 @@ fn examine_memory(config: &Config, dirs: Option<&UserDirs>, report: &mut DoctorR
             let size = format_thousands(health.bytes);
             let contents = format!("{n_lessons} items, {n_traces} traces, {size} bytes");
             report.pass("memory", &format!("{shown}: {contents}"));
-            if health.is_on_network {
-                report.warn(
-                    "memory",
-                    "it lies on a drive of another machine: it is locked while it is written, and readers wait; \
-                     name a local file in [learning] database",
-                );
-            }
         }
         Ok(Some(health)) => {
             let damage = health.damage.join("; ").replace('\n', " ");
-            let fix = "`agent memory export --all` saves what can be read; then move the file away";
+            let fix =
+                "`agent memory list --all --json` shows what can be read; then move the file away";
             report.fail("memory", &format!("{shown} is damaged: {damage}; {fix}"));
         }
         Err(error) => report.fail("memory", &error.to_string()),

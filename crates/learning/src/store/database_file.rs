@@ -135,7 +135,7 @@ fn restrict_permissions(path: &Path) {
 
 /// There the shared memory of a write-ahead log does not work.
 #[cfg(target_os = "linux")]
-pub(super) fn is_on_network(path: &Path) -> bool {
+fn is_on_network(path: &Path) -> bool {
     // NFS, CIFS, SMB, SMB2, 9P, Ceph, AFS, Coda.
     const NETWORK: [u64; 8] = [
         0x6969,
@@ -153,7 +153,7 @@ pub(super) fn is_on_network(path: &Path) -> bool {
 
 /// Not known on this system.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_on_network(_path: &Path) -> bool {
+fn is_on_network(_path: &Path) -> bool {
     false
 }
 

@@ -41,8 +41,6 @@ pub struct StoreHealth {
     pub n_lessons: u64,
     pub n_traces: u64,
     pub bytes: u64,
-    /// On a network file system there is no write-ahead log, so readers wait for writers.
-    pub is_on_network: bool,
     /// Empty if the file is not damaged.
     pub damage: Vec<String>,
 }
@@ -74,11 +72,7 @@ impl SqliteStore {
     /// Reads the whole file and reports its state; `None`: there is no file. Nothing is set aside.
     pub fn check_health(&self) -> Result<Option<StoreHealth>, StoreError> {
         let Ok(metadata) = std::fs::metadata(&self.path) else { return Ok(None) };
-        let mut health = StoreHealth {
-            bytes: metadata.len(),
-            is_on_network: database_file::is_on_network(&self.path),
-            ..StoreHealth::default()
-        };
+        let mut health = StoreHealth { bytes: metadata.len(), ..StoreHealth::default() };
         match self.run_quick_check(&mut health) {
             Ok(()) => Ok(Some(health)),
             Err(OpenFailure::Refused(error)) => Err(error),
