@@ -10,7 +10,6 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use trial_directory::TrialDirectory;
-pub use trial_directory::fingerprint;
 
 use super::check_runner::{CheckRunner, first_line};
 use super::{OpenError, Storage, parse_duration};

@@ -14,7 +14,7 @@ use crate::app::evaluation::Trial;
 use crate::config;
 use agent_protocol::control::SessionControl;
 use agent_record::eval::plan::{self, PlannedRun};
-use agent_record::eval::report::{self, EvaluationReport};
+use agent_record::eval::report;
 use agent_record::eval::results::{FORMAT, ResultsHeader, RunOutcome, RunResult};
 use agent_record::eval::suite::Suite;
 use agent_record::eval::variants;
@@ -53,9 +53,6 @@ pub(super) struct EvalArgs {
     /// The directory of the results; with that of an interrupted evaluation, continues it
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Exit with 1 if a variant succeeds less often: 0.9
-    #[arg(long, value_name = "RATE")]
-    min_success: Option<f64>,
 }
 
 pub(super) fn run(args: &EvalArgs) -> u8 {
@@ -64,9 +61,6 @@ pub(super) fn run(args: &EvalArgs) -> u8 {
 }
 
 async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8, OpenError> {
-    if args.min_success.is_some_and(|rate| !(0.0..=1.0).contains(&rate)) {
-        return Err(usage_error("--min-success: must be from 0 to 1"));
-    }
     let mut suite = prepare::read_suite(&args.suite)?;
     let mut directories = prepare::task_directories(&args.suite, &suite)?;
     let variants =
@@ -75,7 +69,9 @@ async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8,
     let header = ResultsHeader {
         format: FORMAT,
         suite: suite.name.clone(),
-        suite_hash: prepare::suite_hash(&suite, &directories)?,
+        suite_hash: blake3::hash(&serde_json::to_vec(&suite.tasks).unwrap_or_default())
+            .to_hex()
+            .to_string(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
         started: config::now().strftime("%Y-%m-%d %H:%M").to_string(),
         variants: prepared.iter().map(|prepared| prepared.variant.clone()).collect(),
@@ -107,23 +103,8 @@ async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8,
     }
     Ok(match interrupted {
         Some(interrupt) => interrupt.ending().exit_code(),
-        None => exit_code(args, &report, is_complete),
+        None => u8::from(!is_complete),
     })
-}
-
-fn exit_code(args: &EvalArgs, report: &EvaluationReport, is_complete: bool) -> u8 {
-    let mut code = u8::from(!is_complete);
-    for row in &report.rows {
-        if let (Some(min), Some(rate)) = (args.min_success, row.rate)
-            && rate < min
-        {
-            let name = &row.variant.variant.name;
-            let why = format!("--min-success {min}: variant {name} reached {rate:.2}");
-            agent_ui::print_notice(&why);
-            code = 1;
-        }
-    }
-    code
 }
 
 struct Trials<'a> {
@@ -151,8 +132,6 @@ impl Trials<'_> {
         let left: Vec<PlannedRun> =
             runs.iter().filter(|run| !is_done(results, run)).copied().collect();
         let mut n_done = runs.len() - left.len();
-        let settings = self.prepared.iter().map(|it| results.settings_with_prompts(it));
-        let settings = settings.collect::<Result<Vec<_>, _>>()?;
         let directory = results.directory.clone();
         let cancel = control.cancellation_token();
         let progress = agent_ui::ProgressBar::new(runs.len());
@@ -163,7 +142,7 @@ impl Trials<'_> {
                 directory: self.directories[run.task].as_deref(),
                 variant: name_of(&run).1,
                 repetition: run.repetition,
-                settings: &settings[run.variant],
+                settings: &self.prepared[run.variant].settings,
                 is_scripted: self.prepared[run.variant].variant.model == SCRIPT,
                 results: &directory,
             };

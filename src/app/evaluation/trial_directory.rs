@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use agent_host::workspace::copy_directory;
@@ -58,37 +56,4 @@ impl Drop for TrialDirectory {
         // What cannot be removed stays in the system's temporary directory.
         _ = disk::remove_folder(&self.directory);
     }
-}
-
-/// A hash of everything in a directory but sockets and devices: paths, contents, and which files are executable.
-pub fn fingerprint(directory: &Path) -> io::Result<String> {
-    let (mut found, mut left) = (Vec::new(), vec![PathBuf::new()]);
-    while let Some(below) = left.pop() {
-        for entry in fs::read_dir(directory.join(&below))? {
-            let entry = entry?;
-            let (path, metadata) = (below.join(entry.file_name()), entry.metadata()?);
-            let (kind, content) = if metadata.is_dir() {
-                left.push(path.clone());
-                (b'd', blake3::hash(b""))
-            } else if metadata.is_symlink() {
-                (b'l', blake3::hash(fs::read_link(entry.path())?.as_os_str().as_bytes()))
-            } else if metadata.is_file() {
-                let is_executable = metadata.permissions().mode() & 0o111 != 0;
-                (if is_executable { b'x' } else { b'f' }, blake3::hash(&fs::read(entry.path())?))
-            } else {
-                continue;
-            };
-            found.push((path, kind, content));
-        }
-    }
-    found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
-    let mut hasher = blake3::Hasher::new();
-    for (path, kind, content) in found {
-        let name = path.as_os_str().as_bytes();
-        hasher.update(&[kind]);
-        hasher.update(&(name.len() as u64).to_le_bytes());
-        hasher.update(name);
-        hasher.update(content.as_bytes());
-    }
-    Ok(hasher.finalize().to_hex().to_string())
 }

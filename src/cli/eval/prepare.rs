@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use super::EvalArgs;
-use crate::app::evaluation::fingerprint;
 use crate::app::{self, OpenError};
 use crate::cli::options::{self, PROMPT_KEY_PREFIX, ToolOptions};
 use crate::cli::usage_error;
@@ -23,8 +22,6 @@ pub(super) struct PreparedVariant {
     pub(super) variant: EvaluatedVariant,
     /// Follow the settings of all variants.
     pub(super) settings: Vec<String>,
-    /// Name and text.
-    pub(super) prompts: Vec<(String, String)>,
 }
 
 pub(super) fn read_suite(path: &Path) -> Result<Suite, OpenError> {
@@ -81,13 +78,8 @@ pub(super) async fn prepare_variants(
             .collect();
         // The root has no project configuration.
         let loaded = load_config(Path::new("/"), settings.clone()).map_err(wrong)?;
-        let own = loaded.prompts.overrides().map(|(name, text)| (name.to_owned(), text.to_owned()));
-        let of_settings = settings.iter().filter_map(|setting| {
-            let (name, file) = setting.strip_prefix(PROMPT_KEY_PREFIX)?.split_once('=')?;
-            Some((name.to_owned(), disk::read_small_text(Path::new(file)).ok()?))
-        });
         let configuration = serde_json::to_string(&loaded.config).unwrap_or_default();
-        let prompts: Vec<(String, String)> = own.collect();
+        let prompts: Vec<_> = loaded.prompts.overrides().collect();
         let hash = blake3::hash(format!("{configuration}{prompts:?}").as_bytes());
         let configuration_hash = hash.to_hex().to_string();
         let is_equal =
@@ -105,7 +97,6 @@ pub(super) async fn prepare_variants(
             change.value = masker.mask(&change.value).into_owned();
         }
         prepared.push(PreparedVariant {
-            prompts: of_settings.collect(),
             settings,
             variant: EvaluatedVariant {
                 model: loaded.config.model.clone(),
@@ -184,17 +175,4 @@ pub(super) fn retain_tasks(
     directories.retain(|_| keeps.next() == Some(true));
     suite.tasks.retain(is_kept);
     Ok(())
-}
-
-pub(super) fn suite_hash(
-    suite: &Suite,
-    directories: &[Option<PathBuf>],
-) -> Result<String, OpenError> {
-    let mut text = serde_json::to_string(&suite.tasks).unwrap_or_default();
-    for directory in directories.iter().flatten() {
-        let fingerprint = fingerprint(directory)
-            .map_err(|error| usage_error(format!("{}: {error}", directory.display())))?;
-        text.push_str(&fingerprint);
-    }
-    Ok(blake3::hash(text.as_bytes()).to_hex().to_string())
 }

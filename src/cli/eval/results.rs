@@ -1,13 +1,10 @@
-//! The directory of the results: `results.jsonl`, the reports, the prompts of the variants, and the state of the
-//! sessions.
+//! The directory of the results: `results.jsonl`, the reports, and the state of the sessions.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::PreparedVariant;
 use crate::app::OpenError;
-use crate::cli::options::PROMPT_KEY_PREFIX;
 use agent_protocol::disk::{self, ResolvedPath};
 use agent_record::eval::report::{self, EvaluationReport};
 use agent_record::eval::results::{self, ResultsFile, ResultsHeader, RunResult};
@@ -77,27 +74,6 @@ impl EvaluationResults {
         written.map_err(|error| self.write_error(RESULTS_FILE, &error))?;
         self.recorded.add_run(run);
         Ok(())
-    }
-
-    /// Copies the prompts: their files may change while the evaluation runs.
-    pub(super) fn settings_with_prompts(
-        &self,
-        prepared: &PreparedVariant,
-    ) -> Result<Vec<String>, OpenError> {
-        let mut settings = prepared.settings.clone();
-        let folder = self.directory.join("prompts").join(&prepared.variant.variant.name);
-        for (name, text) in &prepared.prompts {
-            let file = folder.join(name);
-            let created = disk::create_folder_all(file.parent().unwrap_or(&folder), 0o755);
-            created
-                .and_then(|_| disk::replace_file(&file, text.as_bytes()))
-                .map_err(|error| self.write_error("prompts", &error))?;
-            let key = format!("{PROMPT_KEY_PREFIX}{name}=");
-            for setting in settings.iter_mut().filter(|setting| setting.starts_with(&key)) {
-                *setting = format!("{key}{}", file.display());
-            }
-        }
-        Ok(settings)
     }
 
     pub(super) fn write_report(&self, report: &EvaluationReport) -> Result<(), OpenError> {

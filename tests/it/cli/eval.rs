@@ -259,8 +259,7 @@ fn limits_and_failed_checks_are_failures() {
     let suite = task("loops", "'true'", loops).replace("timeout", "max_turns = 2\ntimeout")
         + &task("wrong", "'false', 'touch later'", "text: done\n");
     let test = Test::new().file("s.toml", &suite);
-    let done = eval(&test, &["s.toml", "--min-success", "0.5"]).expect_code(1);
-    assert!(done.stderr.contains("--min-success 0.5: variant base reached 0.00"), "{done:?}");
+    eval(&test, &["s.toml"]).expect_code(0);
     let report = report(&test);
     let reason = |at: usize| report["runs"][at]["reason"].as_str().unwrap().to_owned();
     assert!(reason(0).starts_with("max_turns: "), "{}", reason(0));
@@ -281,11 +280,6 @@ fn each_run_has_a_fresh_copy_of_the_directory() {
     let all: Vec<String> = (1..=3).map(|n| format!("copy base {n} success")).collect();
     assert_eq!(outcomes(&report(&test)), all);
     assert_eq!(names_in(&test.root().join("suites/p")).len(), 2, "the original is unchanged");
-
-    // What belongs to the suite belongs to its hash.
-    test.write("suites/p/run.sh", "echo y\n");
-    let done = eval(&test, &["suites/s.toml", "-n", "3"]).expect_code(2);
-    assert!(done.stderr.contains("has changed since"), "{}", done.stderr);
 }
 
 /// A usage error before anything runs: nothing is created.
@@ -333,7 +327,6 @@ fn wrong_suites_and_variants_are_errors_before_anything_runs() {
         "variant b changes 2 settings (limits.max_turns, effort)",
     );
     check(&["--task", "b"], "the suite has no such task; it has: a");
-    check(&["--min-success", "2"], "must be from 0 to 1");
 }
 
 #[test]
