@@ -3,7 +3,9 @@
 //! Only its text counts as the user's own words: embedded contents (files, selections) are treated
 //! like a paste, and never searched for instructions. A link to a file is a mention (`@src/a.rs`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use url::Url;
 
 use crate::cli::user_message::{self, MAX_TEXT};
 use agent_client_protocol::v1::schema::{ContentBlock, EmbeddedResourceResource, ImageContent};
@@ -126,11 +128,9 @@ fn mention(place: &str) -> String {
 /// For a `file:` address; relative to the root if the file is in it, with its lines:
 /// `src/a.rs:10-20`.
 fn file_location(uri: &str, root: &Path) -> Option<String> {
-    let path = uri.strip_prefix("file://")?;
-    let (path, fragment) = path.split_once('#').unwrap_or((path, ""));
-    let path = path.split_once('?').map_or(path, |(path, _)| path);
-    // The part before the path is the host.
-    let path = PathBuf::from(percent_decode(&path[path.find('/')?..]));
+    let url = Url::parse(uri).ok().filter(|url| url.scheme() == "file")?;
+    let path = url.to_file_path().ok()?;
+    let fragment = url.fragment().unwrap_or_default();
     let path = path.strip_prefix(root).unwrap_or(&path).to_str()?.to_owned();
     let path = if path.is_empty() { ".".to_owned() } else { path };
     let numbers: Vec<&str> =
@@ -141,25 +141,6 @@ fn file_location(uri: &str, root: &Path) -> Option<String> {
         [first, last] if are_numbers => format!("{path}:{first}-{last}"),
         _ => path,
     })
-}
-
-fn percent_decode(text: &str) -> String {
-    let (bytes, mut decoded) = (text.as_bytes(), Vec::with_capacity(text.len()));
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let hex = (byte == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(value) => {
-                decoded.push(value);
-                at += 3;
-            }
-            None => {
-                decoded.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
 }
 
 #[cfg(test)]
