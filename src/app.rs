@@ -65,7 +65,7 @@ pub use replay::{ReplayOptions, ReplayReport, replay};
 pub use running::{BackgroundRecord, SessionState, SessionStatus, VERSION};
 pub use sandbox_facts::{StateDirs, WritableDirs};
 pub use session_operations::MAY_HAVE_FILE;
-pub use storage::{ShortIds, Storage, StoredLog};
+pub use storage::{ShortIds, Storage};
 pub use take_over::TakeOver;
 pub use tool_choice::ToolChoice;
 pub use toolbox::{

@@ -26,13 +26,13 @@ mod terminal_prompt;
 mod tool;
 mod trace;
 mod trust;
-mod unknown_option;
 mod user_message;
 mod worktree;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{
     Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
@@ -128,6 +128,14 @@ enum Command {
     },
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ReportFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}
+
 /// Parses the command line, runs the command, and returns the exit code.
 pub fn main() -> u8 {
     let code = dispatch();
@@ -141,7 +149,7 @@ fn dispatch() -> u8 {
     let (cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(mut error) => {
-            unknown_option::suggest_by_words(&mut error);
+            remove_risky_suggestion(&mut error);
             // clap writes help to standard output and errors to standard error.
             _ = error.print();
             return u8::try_from(error.exit_code()).unwrap_or(2);
@@ -188,6 +196,16 @@ fn dispatch() -> u8 {
             None => chat::run(&cli.run.with_given(&matches), cli.plain),
             Some(reason) => report_error(&reason),
         },
+    }
+}
+
+/// An option that allows everything is not what an unknown one means.
+fn remove_risky_suggestion(error: &mut clap::Error) {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::SuggestedArg) else { return };
+    if option == "--yolo" || option.ends_with("-skip-permissions") {
+        error.remove(ContextKind::SuggestedArg);
+        // The usage names the suggestion, too.
+        error.remove(ContextKind::Usage);
     }
 }
 

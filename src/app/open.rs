@@ -33,7 +33,7 @@ use agent_host::workspace::{SpillFolder, Workspace};
 use agent_permission::HiddenFiles;
 use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::event::{
-    Clock, Event, EventBody, EventStream, SandboxStatus as Guarantees, SessionStarted, Sink,
+    Event, EventBody, EventStream, SandboxStatus as Guarantees, SessionStarted, Sink,
 };
 use agent_protocol::mask::Masker;
 use agent_protocol::prompt::{Prompt, Prompts};
@@ -52,15 +52,14 @@ pub(super) struct SessionParts {
     pub(super) wrap_tool: ToolWrapper,
     /// `None`: the user's.
     pub(super) memory: Option<LessonMemory>,
-    pub(super) clock: Arc<dyn Clock>,
     /// The permission rules assume a sandbox; `None`: if there is one.
     pub(super) is_sandboxed: Option<bool>,
 }
 
 impl Default for SessionParts {
     fn default() -> Self {
-        let (wrap_tool, clock) = (Box::new(|tool| tool), Arc::new(SystemClock));
-        Self { models: None, wrap_tool, memory: None, clock, is_sandboxed: None }
+        let wrap_tool = Box::new(|tool| tool);
+        Self { models: None, wrap_tool, memory: None, is_sandboxed: None }
     }
 }
 
@@ -208,8 +207,7 @@ impl PreparedSession {
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
         let summary = SummarySink::default();
         let sinks = build_sinks(log, &summary, self.learning.as_ref(), faces, loaded.as_ref());
-        let (clock, masker) = (self.parts.clock.clone(), self.masker.clone());
-        let events = EventStream::new(id, seq, clock, masker, sinks);
+        let events = EventStream::new(id, seq, Arc::new(SystemClock), self.masker.clone(), sinks);
         Ok(SessionRecording { storage, is_ephemeral, loaded, events, summary })
     }
 

@@ -42,8 +42,6 @@ pub struct ReplayOptions {
     pub storage: Storage,
     pub id: String,
     pub dirs: Option<UserDirs>,
-    /// The scratch copy is not deleted.
-    pub keep: bool,
 }
 
 pub async fn replay(
@@ -59,7 +57,7 @@ pub async fn replay(
 }
 
 async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenError> {
-    let ReplayOptions { storage, id, dirs, keep } = options;
+    let ReplayOptions { storage, id, dirs } = options;
     let loaded = agent_record::load_session(&storage.log_path(&id));
     let mut loaded = loaded.map_err(|error| storage.log_error(error))?;
     // What sub-agents did is part of the result of their call.
@@ -79,7 +77,7 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
     let config = config::config_from_record(&started.settings).map_err(OpenError::Usage)?.config;
     let settings = checkpoint_settings(&config, std::slice::from_ref(&root), &storage, &id)?;
     let history = FileHistory::read(&root, settings);
-    let mut scratch = ReplayDirectory::create(&root)?;
+    let scratch = ReplayDirectory::create(&root)?;
     let ignored = history.current_ignored_paths();
     let mut not_reproducible = describe_ignored(&ignored);
     let mut missing = ignored;
@@ -147,16 +145,15 @@ async fn replay_session(options: ReplayOptions) -> Result<ReplayReport, OpenErro
         };
         compare_results(&script.results, &results, &context)
     };
-    let is_excused =
-        rows.iter().any(|row| matches!(row.result, Comparison::NotReproducible(_, Some(_))));
-    scratch.is_kept = keep;
+    let is_excused = rows
+        .iter()
+        .any(|row| matches!(row.result, Comparison::NotReproducible { difference: Some(_), .. }));
     Ok(ReplayReport {
         session: id,
         rows,
         divergence: results.divergence,
         divergence_counts: !is_excused,
         not_reproducible,
-        kept_directory: keep.then(|| text(&scratch.path)),
     })
 }
 

@@ -1,12 +1,12 @@
-//! Retention: deletes the oldest sessions of a project, by age and by size. A session that a process uses is
-//! never deleted.
+//! Retention: deletes the sessions of a project that were not used for some days. A session that a process uses is never
+//! deleted.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime};
 
+use super::Storage;
 use super::storage::{REMOVED_PREFIX, StoredLog};
-use super::{OpenError, Storage};
 use crate::config;
 use agent_protocol::disk;
 use agent_protocol::event::{EventBody, Sink, StampedEvent};
@@ -16,34 +16,29 @@ use parking_lot::Mutex;
 /// Time for the deletion at the end of the session. The next session continues it.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Applies the limits of `[record]` once per session, in the background, when the first request is sent.
+/// Applies `record.keep_days` once per session, in the background, when the first request is sent.
 #[derive(Clone)]
 pub(super) struct Retention(Arc<RetentionJob>);
 
 struct RetentionJob {
     storage: Storage,
     session: String,
-    keep: Option<Duration>,
-    max_bytes: Option<u64>,
+    keep: Duration,
     /// Closed when the work is done.
     running: Mutex<Option<Receiver<()>>>,
 }
 
 impl Retention {
-    /// `None` without limits.
+    /// `None` without a limit.
     pub(super) fn from_config(
         config: &config::Record,
         storage: &Storage,
         session: &str,
     ) -> Option<Self> {
-        if config.keep_days.is_none() && config.max_bytes.is_none() {
-            return None;
-        }
         Some(Self(Arc::new(RetentionJob {
             storage: storage.clone(),
             session: session.to_owned(),
-            keep: config.keep_days.map(|days| Duration::from_hours(24) * days),
-            max_bytes: config.max_bytes,
+            keep: Duration::from_hours(24) * config.keep_days?,
             running: Mutex::default(),
         })))
     }
@@ -77,75 +72,26 @@ impl RetentionJob {
     fn delete_excess(&self, now: SystemTime) {
         let storage = &self.storage;
         storage.delete_leftovers();
-        let sizes = |log: StoredLog| {
-            let bytes = self.max_bytes.map_or(0, |_| storage.session_size(&log.id));
-            (log, bytes)
+        let is_excess = |log: &StoredLog| {
+            let age = now.duration_since(log.written).unwrap_or_default();
+            age > self.keep && log.id != self.session
         };
-        let sessions: Vec<(StoredLog, u64)> = storage.logs().into_iter().map(sizes).collect();
-        let mut total: u64 = sessions.iter().map(|(_, bytes)| bytes).sum();
-        for (log, bytes) in sessions {
-            let is_old = self.keep.is_some_and(|keep| log.age(now) > keep);
-            let is_beyond = self.max_bytes.is_some_and(|max| total > max);
-            let is_excess = (is_old || is_beyond) && log.id != self.session;
-            // A session that cannot be deleted is in use, or is reported by `agent session rm`.
-            if is_excess && storage.delete_unused(&log).is_ok() {
-                total -= bytes;
-            }
+        for log in storage.logs().into_iter().filter(is_excess) {
+            storage.delete_unused(&log);
         }
-    }
-}
-
-impl StoredLog {
-    fn age(&self, now: SystemTime) -> Duration {
-        now.duration_since(self.written).unwrap_or_default()
     }
 }
 
 impl Storage {
-    /// The sessions that were last used longer ago than this, the oldest first, and why others of that age
-    /// cannot be deleted.
-    pub fn unused_sessions(&self, age: Duration) -> (Vec<StoredLog>, Vec<OpenError>) {
-        let now = SystemTime::now();
-        let (mut unused, mut errors) = (Vec::new(), Vec::new());
-        for log in self.logs().into_iter().filter(|log| log.age(now) > age) {
-            match Log::reserve(&self.log_path(&log.id)) {
-                Ok(_) => unused.push(log),
-                Err(error) => errors.push(self.log_error(error)),
-            }
-        }
-        (unused, errors)
-    }
-
-    /// Deletes a session, unless a process uses it or has used it since it was listed.
-    pub fn delete_unused(&self, log: &StoredLog) -> Result<(), OpenError> {
+    /// Deletes a session, unless a process uses it or has used it since it was listed. One that cannot be deleted is
+    /// reported by `agent session rm`.
+    fn delete_unused(&self, log: &StoredLog) {
         let path = self.log_path(&log.id);
-        let held = Log::reserve(&path).map_err(|error| self.log_error(error))?;
+        let Ok(_held) = Log::reserve(&path) else { return };
         let written = disk::metadata_without_links(&path).and_then(|data| data.modified());
-        if written.is_ok_and(|written| written != log.written) {
-            let short = self.short_id(&log.id);
-            let why = format!("session {short} was used meanwhile; it is kept");
-            return Err(OpenError::InUse(why));
+        if written.is_ok_and(|written| written == log.written) {
+            _ = self.delete(&log.id);
         }
-        self.delete(&log.id)?;
-        drop(held);
-        Ok(())
-    }
-
-    /// The size of its log and the files beside it.
-    pub fn session_size(&self, id: &str) -> u64 {
-        let mut bytes = 0;
-        let mut folders = vec![self.session_dir(id)];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                let Ok(data) = entry.metadata() else { continue };
-                if data.is_dir() {
-                    folders.push(entry.path());
-                } else {
-                    bytes += data.len();
-                }
-            }
-        }
-        bytes
     }
 
     fn delete_leftovers(&self) {

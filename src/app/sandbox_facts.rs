@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::OpenError;
 use super::memory::memory_file;
-use crate::config::{Config, LoadedConfig, SandboxNetwork, UserDirs};
-use agent_host::exec::sandbox::{self, FileOwners, GitPaths, Network, SandboxFacts};
+use crate::config::{Config, LoadedConfig, UserDirs};
+use agent_host::exec::sandbox::{self, FileOwners, GitPaths, SandboxFacts};
 use agent_host::git_guard::configured_work_tree;
 use agent_host::workspace::{GuardedPaths, Workspace};
 use agent_permission::Rule;
@@ -177,11 +177,7 @@ pub(super) fn sandbox_facts(
         own: own.state_folders().map(|path| canonical_prefix(path)).collect(),
         denied_reads: denied_paths(loaded, root, &["Read"]),
         denied_writes,
-        network: match config.sandbox.network {
-            SandboxNetwork::Off => Network::Off,
-            SandboxNetwork::Loopback => Network::Loopback,
-            SandboxNetwork::On => Network::On,
-        },
+        network: config.sandbox.network,
         host_ports: config.sandbox.host_ports.clone(),
         max_processes: config.sandbox.max_processes,
         owners,

@@ -364,10 +364,10 @@ impl Storage {
 
 /// The log of a session; ordered by the last change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StoredLog {
-    pub written: SystemTime,
-    pub id: String,
-    pub bytes: u64,
+pub(super) struct StoredLog {
+    pub(super) written: SystemTime,
+    pub(super) id: String,
+    pub(super) bytes: u64,
 }
 
 fn is_id_match(id: &str, part: &str) -> bool {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::memory::memory_file;
 use super::sandbox_facts::{self, StateDirs, WritableDirs};
 use super::{OpenError, Options, parse_duration, variable, web};
-use crate::config::{self, Config, LoadedConfig, SandboxBackend, UserDirs};
+use crate::config::{self, Config, LoadedConfig, UserDirs};
 use agent_engine::kernel::{ConfiguredModel, Verifier};
 use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
 use agent_engine::tools::{self, Tool, ToolCx, WorkspaceFacts};
 use agent_host::exec::Exec;
-use agent_host::exec::sandbox::{self, Backend, Sandbox, SandboxError};
+use agent_host::exec::sandbox::{self, Sandbox, SandboxError};
 use agent_host::git_guard::ContentKeeper;
 use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
 use agent_permission::{HiddenFiles, MCP, PathRoots, Policy, Rule, RuleAction, RuleOrigin};
@@ -69,11 +69,7 @@ pub fn open_sandbox(
         return Ok(no_sandbox("sandbox.enabled is false"));
     }
     let settings = sandbox::SandboxSettings {
-        backend: match config.sandbox.backend {
-            SandboxBackend::Auto => Backend::Auto,
-            SandboxBackend::Namespaces => Backend::Namespaces,
-            SandboxBackend::Landlock => Backend::Landlock,
-        },
+        backend: config.sandbox.backend,
         facts: sandbox_facts::sandbox_facts(loaded, writable, state_dirs),
         is_network_explicit: loaded.origins.contains_key("sandbox.network"),
     };

@@ -6,14 +6,12 @@ use toml::Value;
 use super::options::{self, ToolOptions};
 use super::print_answer;
 use crate::app::{self, OpenError};
-use crate::config::{AGENT_DIR, LoadedConfig, UserDirs};
+use crate::config::LoadedConfig;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
     /// Show every value and where it came from
     Show(ToolOptions),
-    /// Show which files are read
-    Path(ToolOptions),
     /// Print the JSON Schema of the configuration
     Schema,
 }
@@ -23,15 +21,12 @@ const SCHEMA: &str = include_str!("../../docs/config.schema.json");
 
 pub(super) fn run(command: &ConfigCommand) -> u8 {
     let text = match command {
-        ConfigCommand::Show(options) => show_config(options),
-        ConfigCommand::Path(options) => show_paths(options),
+        ConfigCommand::Show(options) => {
+            options::load_project_config(options).and_then(|(.., loaded)| describe_config(&loaded))
+        }
         ConfigCommand::Schema => Ok(SCHEMA.to_owned()),
     };
     print_answer(text.map(Into::into))
-}
-
-fn show_config(options: &ToolOptions) -> Result<String, OpenError> {
-    describe_config(&options::load_project_config(options)?.2)
 }
 
 pub(super) fn describe_config(loaded: &LoadedConfig) -> Result<String, OpenError> {
@@ -65,18 +60,4 @@ pub(super) fn collect_leaves(value: &Value, prefix: &str, lines: &mut Vec<(Strin
         }
         other => lines.push((prefix.to_owned(), other.to_string())),
     }
-}
-
-fn show_paths(options: &ToolOptions) -> Result<String, OpenError> {
-    let root = options::project_root(options.cwd.as_deref())?;
-    let dirs = UserDirs::find();
-    let user = dirs.as_ref().map(|dirs| dirs.config.join("config.toml"));
-    let project = Some(root.join(AGENT_DIR).join("config.toml"));
-    let mut out = String::new();
-    for (name, path) in [("user", user), ("project", project)] {
-        let Some(path) = path else { continue };
-        let there = if path.exists() { "" } else { "  (not there)" };
-        out.push_str(&format!("{name:<8} {}{there}\n", path.display()));
-    }
-    Ok(out)
 }

@@ -5,7 +5,7 @@ mod html;
 mod replay;
 mod stats;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 
 use super::session::{SessionArgs, find_session};
 use super::{exit_code, print_answer, usage_error};
@@ -23,14 +23,6 @@ pub(super) enum TraceCommand {
     Diff(diff::DiffArgs),
     /// Run a session again in a scratch copy, with the recorded answers, and compare the results
     Replay(replay::ReplayArgs),
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum TraceFormat {
-    /// For people
-    Text,
-    /// One JSON object
-    Json,
 }
 
 pub(super) fn run(command: &TraceCommand) -> u8 {

@@ -375,7 +375,6 @@ impl LoadedConfig {
             ("learning.keep_days", Some(u64::from(learning.keep_days))),
             ("learning.max_items", Some(learning.max_items as u64)),
             ("record.keep_days", record.keep_days.map(u64::from)),
-            ("record.max_bytes", record.max_bytes),
             ("requests.max_tries", requests.max_tries.map(u64::from)),
             ("breaker.threshold", Some(u64::from(config.breaker.threshold))),
         ];

@@ -11,6 +11,7 @@ use super::mcp::Mcp;
 use super::model_types::{ModelTable, ProviderTable, Requests};
 use agent_protocol::control::{PermissionMode, Recovery};
 use agent_protocol::provider::Effort;
+use agent_protocol::settings::{SandboxBackend, SandboxNetwork};
 use agent_protocol::tool::OutputPart;
 
 /// The whole configuration.
@@ -147,30 +148,6 @@ impl Default for Sandbox {
             max_processes: 4096,
         }
     }
-}
-
-/// The mechanism of the sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SandboxBackend {
-    /// The best available one.
-    Auto,
-    /// Namespaces, Landlock and seccomp.
-    Namespaces,
-    /// Landlock and seccomp alone.
-    Landlock,
-}
-
-/// The network of commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SandboxNetwork {
-    /// None.
-    Off,
-    /// A loopback interface that the commands of a session share.
-    Loopback,
-    /// The network of the user.
-    On,
 }
 
 /// The commands that decide whether a task is done.
@@ -367,9 +344,6 @@ pub struct Record {
     /// session that is gone without notice costs more than its space on the disk.
     #[schemars(range(min = 1), example = 90)]
     pub keep_days: Option<u32>,
-    /// Limit of the size of a project's sessions, in bytes: with more, the oldest are deleted.
-    #[schemars(range(min = 1), example = 1_073_741_824)]
-    pub max_bytes: Option<u64>,
 }
 
 /// Lessons of earlier sessions.

@@ -169,16 +169,6 @@ pub fn most_similar<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, other)| other)
 }
 
-/// Whether a name has all words of the other one, each with at most one slip.
-pub fn has_words_of(name: &str, other: &str) -> bool {
-    let words = |text| str::split(text, ['-', ' ']);
-    let is_same = |one: &str, other: &str| {
-        let max_slips = usize::from(one.len().min(other.len()) > 2);
-        strsim::damerau_levenshtein(one, other) <= max_slips
-    };
-    words(other).all(|word| words(name).any(|own| is_same(own, word)))
-}
-
 /// Removes the tags of the program's messages: a model may not write them, users are not shown them.
 pub fn strip_reminder_tags(text: &str) -> String {
     ["<system-reminder>", "</system-reminder>"]
@@ -201,21 +191,6 @@ mod tests {
             ("x", None),
         ] {
             assert_eq!(most_similar(typed, names), meant, "{typed}");
-        }
-    }
-
-    #[test]
-    fn names_are_compared_by_their_words() {
-        for (name, other, expected) in [
-            ("list-models", "models", true),
-            ("list-models", "disallowed-tools", false),
-            ("list-sessions", "session list", true),
-            ("max-turns", "max-tuns", true),
-            ("system-prompt", "system", true),
-            ("allowed-tools", "allowed-dirs", false),
-            ("model", "", false),
-        ] {
-            assert_eq!(has_words_of(name, other), expected, "{name} {other}");
         }
     }
 

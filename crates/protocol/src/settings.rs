@@ -1,6 +1,9 @@
-//! What files with settings have in common: durations, and errors about unknown keys.
+//! What files with settings have in common: durations, errors about unknown keys, and types of several crates.
 
 use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::most_similar;
 
@@ -29,4 +32,43 @@ pub fn with_suggestion(message: &str) -> String {
         _ => None,
     };
     suggestion.unwrap_or(message)
+}
+
+/// The mechanism of the sandbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxBackend {
+    /// The best available one.
+    #[default]
+    Auto,
+    /// Namespaces, Landlock and seccomp.
+    Namespaces,
+    /// Landlock and seccomp alone.
+    Landlock,
+}
+
+/// The network of commands.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxNetwork {
+    /// None.
+    #[default]
+    Off,
+    /// A loopback interface that the commands of a session share.
+    Loopback,
+    /// The network of the user.
+    On,
+}
+
+impl SandboxNetwork {
+    /// The name in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Loopback => "loopback",
+            Self::On => "on",
+        }
+    }
 }

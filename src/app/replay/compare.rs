@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::Serialize;
+
 use super::moment_key::CallKey;
 use super::replay_state::ReplayResults;
 use super::script::{CallResult, RecordedCheck, SessionResults, error_code};
@@ -13,22 +15,31 @@ use agent_protocol::tool::Effect;
 use agent_protocol::view::{call_line, render_for_model};
 use agent_record::trace::normalise::{RunRoot, normalise};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct ComparisonRow {
     pub(super) turn: u32,
     pub(super) round: u32,
     /// Call id; empty for a check and for the end of a turn.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) call: String,
     pub(super) what: String,
+    #[serde(flatten)]
     pub(super) result: Comparison,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "result", rename_all = "snake_case")]
 pub(super) enum Comparison {
     Equal,
-    Different(String),
-    /// Why the result need not be equal, and the difference if it is not.
-    NotReproducible(String, Option<String>),
+    Different {
+        difference: String,
+    },
+    /// The result need not be equal.
+    NotReproducible {
+        reason: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        difference: Option<String>,
+    },
     NotReached,
 }
 
@@ -62,7 +73,7 @@ pub(super) fn compare_results(
         replayed.session.calls.iter().map(|result| (result.key(), result)).collect();
     let absent = |why: &str| match replayed.divergence {
         Some(_) => Comparison::NotReached,
-        None => Comparison::Different(why.to_owned()),
+        None => Comparison::Different { difference: why.to_owned() },
     };
     let turns = recorded.calls.iter().map(|call| call.turn);
     let turns = turns.chain(recorded.checks.iter().map(|check| check.turn));
@@ -99,7 +110,8 @@ pub(super) fn compare_results(
     }
     let is_recorded = |call: CallKey| recorded.calls.iter().any(|it| it.key() == call);
     for extra in replayed.session.calls.iter().filter(|it| !is_recorded(it.key())) {
-        let result = Comparison::Different("the record does not have this call".to_owned());
+        let difference = "the record does not have this call".to_owned();
+        let result = Comparison::Different { difference };
         let what = call_line(&extra.tool, &extra.envelope.context.params_input);
         add_row(extra.turn, extra.round, &extra.call, what, result);
     }
@@ -109,15 +121,17 @@ pub(super) fn compare_results(
 /// A difference after a result that is not reproducible, and that differs, may follow from it.
 fn excuse_after(deviation: &mut Option<String>, result: Comparison) -> Comparison {
     match (result, &deviation) {
-        (Comparison::Different(how), Some(why)) => Comparison::NotReproducible(
-            format!("it comes after a result that is not reproducible ({why})"),
-            Some(how),
-        ),
-        (Comparison::NotReproducible(why, Some(how)), None) => {
-            *deviation = Some(why.clone());
-            Comparison::NotReproducible(why, Some(how))
+        (Comparison::Different { difference }, Some(why)) => Comparison::NotReproducible {
+            reason: format!("it comes after a result that is not reproducible ({why})"),
+            difference: Some(difference),
+        },
+        (other, None) => {
+            if let Comparison::NotReproducible { reason, difference: Some(_) } = &other {
+                *deviation = Some(reason.clone());
+            }
+            other
         }
-        (other, _) => other,
+        (other, Some(_)) => other,
     }
 }
 
@@ -153,14 +167,14 @@ impl ComparisonContext<'_> {
     ) -> Comparison {
         if let Some(why) = results.skipped.get(&recorded.key()) {
             // The recorded result was used.
-            return Comparison::NotReproducible(why.clone(), None);
+            return Comparison::NotReproducible { reason: why.clone(), difference: None };
         }
         let Some(difference) = self.find_difference(recorded, replayed) else {
             return Comparison::Equal;
         };
         match self.excuse(recorded, replayed, &difference) {
-            Some(why) => Comparison::NotReproducible(why, Some(difference)),
-            None => Comparison::Different(difference),
+            Some(reason) => Comparison::NotReproducible { reason, difference: Some(difference) },
+            None => Comparison::Different { difference },
         }
     }
 
@@ -231,8 +245,10 @@ impl ComparisonContext<'_> {
         );
         match (found.into_text(), &self.command_excuse) {
             (None, _) => Comparison::Equal,
-            (Some(how), Some(why)) => Comparison::NotReproducible(why.clone(), Some(how)),
-            (Some(how), None) => Comparison::Different(how),
+            (difference, Some(why)) => {
+                Comparison::NotReproducible { reason: why.clone(), difference }
+            }
+            (Some(difference), None) => Comparison::Different { difference },
         }
     }
 }

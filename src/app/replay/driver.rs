@@ -15,7 +15,7 @@ use crate::app::{
     ANSWER_SCHEMA, OpenError, Options, RecordedSession, RewindScope, Session, SessionChoice,
     StateDirs,
 };
-use crate::config::{self, SandboxNetwork, UserDirs};
+use crate::config::{self, UserDirs};
 use agent_engine::context::DEFAULT_WINDOW;
 use agent_engine::kernel::{ConfiguredModel, LessonMemory};
 use agent_host::workspace::{FileHistory, UndoOptions, UndoTarget};
@@ -24,6 +24,7 @@ use agent_protocol::control::SessionControl;
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::SessionStarted;
 use agent_protocol::model::{ContextWindow, WindowSource};
+use agent_protocol::settings::SandboxNetwork;
 use agent_protocol::tool::Effect;
 use agent_protocol::web::WEB_SEARCH;
 
@@ -288,7 +289,6 @@ impl ReplayDriver<'_> {
             models: Some(models),
             wrap_tool: Box::new(move |tool| Box::new(ReplayTool { tool, state: state.clone() })),
             memory: Some(LessonMemory { recall, max_tokens: u64::MAX }),
-            clock: Arc::new(self.state.clone()),
             is_sandboxed: Some(now.sandbox.backend != "none"),
         }
     }

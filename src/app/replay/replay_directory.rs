@@ -7,12 +7,11 @@ use crate::app::{OpenError, Storage};
 use agent_host::workspace::FileHistory;
 use agent_protocol::disk;
 
-/// Removed on drop unless it `is_kept`.
+/// Removed on drop.
 pub(super) struct ReplayDirectory {
     pub(super) path: PathBuf,
     pub(super) root: PathBuf,
     pub(super) storage: Storage,
-    pub(super) is_kept: bool,
 }
 
 impl ReplayDirectory {
@@ -24,7 +23,7 @@ impl ReplayDirectory {
         let name = project.file_name().unwrap_or("project".as_ref());
         let (root, state) = (path.join("project").join(name), path.join("state"));
         let storage = Storage::in_directory(state);
-        let scratch = Self { path, root, storage, is_kept: false };
+        let scratch = Self { path, root, storage };
         std::fs::create_dir_all(&scratch.root).map_err(failed)?;
         std::fs::create_dir_all(scratch.storage.sessions_folder()).map_err(failed)?;
         Ok(scratch)
@@ -60,8 +59,6 @@ impl ReplayDirectory {
 impl Drop for ReplayDirectory {
     fn drop(&mut self) {
         // Commands may have created directories that `TempDir` cannot remove.
-        if !self.is_kept {
-            _ = disk::remove_folder(&self.path);
-        }
+        _ = disk::remove_folder(&self.path);
     }
 }

@@ -1,23 +1,22 @@
-//! The state that the parts of a replay share: the model, the tools, the clock, and the sink that acts for the user
+//! The state that the parts of a replay share: the model, the tools, and the sink that acts for the user
 //! and the world at the recorded moments.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use super::moment_key::{CallKey, MomentKey, MomentKeyCounter};
+use super::moment_key::{CallKey, MomentKeyCounter};
 use super::path_mapping::PathMapping;
 use super::script::{ModelOutcome, Script, ScriptAction, SessionResults, SkippedCall};
-use crate::app::SystemClock;
 use agent_host::workspace::{FileHistory, OutsideChange};
 use agent_protocol::control::{Ending, Interrupt, SessionControl};
 use agent_protocol::envelope::SealedEnvelope;
-use agent_protocol::event::{Clock, EventBody, Sink, StampedEvent};
+use agent_protocol::event::{EventBody, Sink, StampedEvent};
 use agent_protocol::model::Purpose;
 use agent_protocol::recall::{
     FailedCall, LessonSource, MemoryRecalled, RecallMoment, RecalledLesson, Remedy,
@@ -34,15 +33,13 @@ pub(super) struct RecordedChanges {
     pub(super) root: PathBuf,
 }
 
-/// Acts as a sink at the recorded moments; also the clock, and the lessons that the record says were used.
+/// Acts as a sink at the recorded moments; also the lessons that the record says were used.
 #[derive(Clone)]
 pub(super) struct ReplayState(Arc<Mutex<State>>);
 
 pub(super) struct State {
     /// Without the actions and answers that were used.
     script: Script,
-    /// In milliseconds since 1970.
-    times: HashMap<MomentKey, i64>,
     keeps_pace: bool,
     path_mapping: PathMapping,
     changes: RecordedChanges,
@@ -52,9 +49,6 @@ pub(super) struct State {
     pub(super) control: SessionControl,
     killed: CancellationToken,
     interrupts: UnboundedSender<(Interrupt, Duration)>,
-    /// The recorded time of the last moment, and when it was reached; and the first of them.
-    last_moment: Option<(i64, Instant)>,
-    first_moment: Option<(i64, Instant)>,
     pub(super) results: ReplayResults,
 }
 
@@ -74,7 +68,6 @@ impl ReplayState {
     ) -> Self {
         Self(Arc::new(Mutex::new(State {
             script: script.clone(),
-            times: script.moments.iter().cloned().collect(),
             keeps_pace: false,
             path_mapping,
             changes,
@@ -84,8 +77,6 @@ impl ReplayState {
             control: SessionControl::default(),
             killed: CancellationToken::new(),
             interrupts: unbounded_channel().0,
-            last_moment: None,
-            first_moment: None,
             results: ReplayResults::default(),
         })))
     }
@@ -186,16 +177,6 @@ impl State {
         }
     }
 
-    fn now(&self) -> Instant {
-        let (Some((first, start)), Some((last, reached))) = (self.first_moment, self.last_moment)
-        else {
-            return Instant::now();
-        };
-        let recorded = Duration::from_millis(u64::try_from(last - first).unwrap_or(0));
-        // What the replay took longer counts as well: time does not go back.
-        start + recorded.max(reached - start) + reached.elapsed()
-    }
-
     fn perform(&mut self, action: ScriptAction) {
         match action {
             ScriptAction::Steer(message) => self.control.queue_message(message),
@@ -225,24 +206,9 @@ impl Sink for ReplayState {
         }
         state.results.session.apply(event);
         let Some(key) = state.keys.key_of(event) else { return };
-        if let Some(ms) = state.times.get(&key).copied() {
-            let moment = (ms, Instant::now());
-            state.first_moment.get_or_insert(moment);
-            state.last_moment = Some(moment);
-        }
         for action in state.script.actions.remove(&key).unwrap_or_default() {
             state.perform(action);
         }
-    }
-}
-
-impl Clock for ReplayState {
-    fn timestamp(&self) -> String {
-        SystemClock.timestamp()
-    }
-
-    fn now(&self) -> Instant {
-        self.lock().now()
     }
 }
 

@@ -13,7 +13,6 @@ pub struct ReplayReport {
     pub(super) divergence_counts: bool,
     /// Inputs and circumstances that differ from the record.
     pub(super) not_reproducible: Vec<String>,
-    pub(super) kept_directory: Option<String>,
 }
 
 impl ReplayReport {
@@ -29,8 +28,8 @@ impl ReplayReport {
         for row in &self.rows {
             counts[match row.result {
                 Comparison::Equal => 0,
-                Comparison::Different(_) => 1,
-                Comparison::NotReproducible(..) => 2,
+                Comparison::Different { .. } => 1,
+                Comparison::NotReproducible { .. } => 2,
                 Comparison::NotReached => 3,
             }] += 1;
         }
@@ -43,17 +42,19 @@ impl ReplayReport {
             let place = format!("{}.{}", row.turn, row.round);
             let how = match &row.result {
                 Comparison::Equal => "equal".to_owned(),
-                Comparison::Different(_) => "DIFFERENT".to_owned(),
-                Comparison::NotReproducible(why, None) => format!("not reproducible: {why}"),
-                Comparison::NotReproducible(why, Some(_)) => {
-                    format!("not reproducible, and differs: {why}")
+                Comparison::Different { .. } => "DIFFERENT".to_owned(),
+                Comparison::NotReproducible { reason, difference: None } => {
+                    format!("not reproducible: {reason}")
+                }
+                Comparison::NotReproducible { reason, .. } => {
+                    format!("not reproducible, and differs: {reason}")
                 }
                 Comparison::NotReached => "not reached".to_owned(),
             };
             page.push_str(&format!("{place:<5} {}  {how}\n", row.what.replace('\n', " ")));
         }
         let first = self.rows.iter().find_map(|row| match &row.result {
-            Comparison::Different(how) => Some((row, how)),
+            Comparison::Different { difference } => Some((row, difference)),
             _ => None,
         });
         if let Some((ComparisonRow { turn, round, what, .. }, how)) = first {
@@ -77,34 +78,10 @@ impl ReplayReport {
             }
         }
         page.push('\n');
-        if let Some(kept) = &self.kept_directory {
-            page.push_str(&format!("The scratch copy is in {kept}\n"));
-        }
         page
     }
 
     pub fn to_json(&self) -> Value {
-        let rows = self.rows.iter().map(|row| {
-            let mut value = json!({"turn": row.turn, "round": row.round, "what": row.what});
-            if !row.call.is_empty() {
-                value["call"] = row.call.clone().into();
-            }
-            let (result, why, how) = match &row.result {
-                Comparison::Equal => ("equal", None, None),
-                Comparison::Different(how) => ("different", None, Some(how)),
-                Comparison::NotReproducible(why, how) => {
-                    ("not_reproducible", Some(why), how.as_ref())
-                }
-                Comparison::NotReached => ("not_reached", None, None),
-            };
-            value["result"] = result.into();
-            for (name, text) in [("reason", why), ("difference", how)] {
-                if let Some(text) = text {
-                    value[name] = text.clone().into();
-                }
-            }
-            value
-        });
         let [equal, different, not_reproducible, not_reached] = self.counts();
         json!({
             "session": self.session,
@@ -115,10 +92,9 @@ impl ReplayReport {
                 "not_reproducible": not_reproducible,
                 "not_reached": not_reached,
             },
-            "results": rows.collect::<Vec<Value>>(),
+            "results": self.rows,
             "ended_early": self.divergence,
             "not_reproducible": self.not_reproducible,
-            "kept": self.kept_directory,
         })
     }
 }

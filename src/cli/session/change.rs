@@ -1,23 +1,18 @@
 //! Undoes, rewinds, forks and deletes recorded sessions.
 
 use std::io::IsTerminal as _;
-use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
 
-use super::show::session_lines;
 use super::{ProjectArgs, SessionArgs, find_session, pick_session, session_storage};
 use crate::app::{
     MAY_HAVE_FILE, OpenError, ProjectCopies, RecordedSession, RewindScope, StateDirs, Storage,
-    StoredLog, UndoOptions,
+    UndoOptions,
 };
 use crate::cli::options::{self, ToolOptions};
 use crate::cli::terminal_prompt::confirm;
 use crate::config::UserDirs;
 use agent_host::workspace::{GitSkipReason, UndoReport, UndoTarget, can_undo};
-use agent_protocol::settings::parse_duration;
-use agent_protocol::{format_size, pluralize};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct UndoArgs {
@@ -75,11 +70,8 @@ pub(in crate::cli) struct ForkArgs {
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RmArgs {
     /// The sessions, each by its id or the beginning or end of it
-    #[arg(required_unless_present = "older_than", conflicts_with = "older_than")]
+    #[arg(required = true)]
     ids: Vec<String>,
-    /// All sessions of the project that were last used longer ago than this: 30d, 12h. One that is in use stays
-    #[arg(long, value_name = "AGE", value_parser = parse_age)]
-    older_than: Option<Duration>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -171,9 +163,6 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
 }
 
 pub(super) fn remove_sessions(args: &RmArgs) -> Result<u8, OpenError> {
-    if let Some(age) = args.older_than {
-        return remove_unused(&session_storage(&args.project_args, None)?, age, args.yes);
-    }
     let find = |id: &String| find_session(&args.project_args, Some(id));
     let mut sessions = args.ids.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     sessions.sort_by(|(_, a), (_, b)| a.cmp(b));
@@ -187,56 +176,6 @@ pub(super) fn remove_sessions(args: &RmArgs) -> Result<u8, OpenError> {
         agent_ui::print_text(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
     }
     Ok(u8::from(!is_removed))
-}
-
-fn remove_unused(storage: &Storage, age: Duration, is_agreed_to: bool) -> Result<u8, OpenError> {
-    let (unused, skipped) = storage.unused_sessions(age);
-    for why in skipped {
-        agent_ui::print_notice(&format!("{why}; it is kept"));
-    }
-    let sizes: Vec<u64> = unused.iter().map(|log| storage.session_size(&log.id)).collect();
-    let lines: Vec<String> =
-        unused.iter().zip(&sizes).map(|(log, bytes)| removal_line(storage, log, *bytes)).collect();
-    let n = unused.len() as u64;
-    let what = format!("{} of {}", pluralize(n, "session"), format_size(sizes.iter().sum()));
-    if unused.is_empty() {
-        agent_ui::print_notice("no session is that old and not in use; nothing is deleted");
-        return Ok(0);
-    }
-    if !is_agreed_to {
-        agent_ui::print_notice(&format!("to be deleted:\n{}", lines.join("\n")));
-        let question = format!("delete {what}, with the checkpoints of their changes?");
-        if !confirm(&question, "whether to delete")? {
-            return Ok(1);
-        }
-    }
-    let mut code = 0;
-    for (log, line) in unused.iter().zip(lines) {
-        match storage.delete_unused(log) {
-            Ok(()) => _ = agent_ui::print_text(&format!("removed {line}\n")),
-            Err(error) => {
-                agent_ui::print_notice(&error.to_string());
-                code = 1;
-            }
-        }
-    }
-    Ok(code)
-}
-
-fn removal_line(storage: &Storage, log: &StoredLog, bytes: u64) -> String {
-    let written = Timestamp::try_from(log.written).unwrap_or_default();
-    let (date, size) = (written.strftime("%Y-%m-%d"), format_size(bytes));
-    let what = session_lines(storage, std::slice::from_ref(&log.id)).concat();
-    let (id, what) = what.split_once("  ").unwrap_or((&what, ""));
-    format!("{id}  {date}  {size:>8}  {what}").trim_end().to_owned()
-}
-
-/// A bare number is not accepted, because it could be meant as days.
-fn parse_age(text: &str) -> Result<Duration, String> {
-    if text.trim().parse::<f64>().is_ok() {
-        return Err(format!("write the unit: {0}d for days, {0}h for hours", text.trim()));
-    }
-    parse_duration(text)
 }
 
 fn confirm_removal(ids: &[String]) -> Result<bool, OpenError> {

@@ -1,11 +1,11 @@
 //! Lists and shows recorded sessions.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::{ProjectArgs, session_storage};
 use crate::app::{OpenError, Storage};
-use crate::cli::{json_answer, report_left_out};
+use crate::cli::{ReportFormat, json_answer, report_left_out};
 use agent_protocol::control::Ending;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::shorten;
@@ -16,31 +16,23 @@ use agent_record::{SessionOverview, Turn};
 pub(in crate::cli) struct SessionListArgs {
     #[command(flatten)]
     project_args: ProjectArgs,
-    /// As what
+    /// As what: one line each, or one JSON array
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: ListFormat,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ListFormat {
-    /// One line each: id, start, how the last turn ended, turns, cost, name and task
-    Text,
-    /// One JSON array
-    Json,
+    format: ReportFormat,
 }
 
 pub(super) fn list(args: &SessionListArgs) -> Result<agent_ui::CommandOutput, OpenError> {
     let storage = session_storage(&args.project_args, None)?;
     report_left_out(overviews(&storage).filter_map(|(_, overview)| overview.err()));
     match args.format {
-        ListFormat::Text => {
+        ReportFormat::Text => {
             let list = format_session_list(&storage);
             if list.is_empty() {
                 agent_ui::print_notice("no session of this project is recorded yet");
             }
             Ok(list.into())
         }
-        ListFormat::Json => {
+        ReportFormat::Json => {
             let list = readable_sessions(&storage).map(|(id, overview)| to_json(&id, &overview));
             Ok(json_answer(&list.collect::<Vec<_>>()))
         }

@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use super::{ReadSession, TraceFormat};
+use super::ReadSession;
 use crate::app::OpenError;
-use crate::cli::json_answer;
 use crate::cli::session::{ProjectArgs, find_session};
+use crate::cli::{ReportFormat, json_answer};
 use agent_record::trace::diff::{RecordedRun, compare, render_text};
 
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub(in crate::cli) struct DiffArgs {
     b: String,
     /// As what
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: TraceFormat,
+    format: ReportFormat,
     #[command(flatten)]
     project_args: ProjectArgs,
 }
@@ -25,8 +25,8 @@ pub(super) fn diff_sessions(args: &DiffArgs) -> Result<u8, OpenError> {
     let (a, b) = (DiffSide::read(args, &args.a)?, DiffSide::read(args, &args.b)?);
     let comparison = compare(&a.run(), &b.run());
     agent_ui::print_output(&match args.format {
-        TraceFormat::Text => render_text(&comparison).into(),
-        TraceFormat::Json => json_answer(&comparison),
+        ReportFormat::Text => render_text(&comparison).into(),
+        ReportFormat::Json => json_answer(&comparison),
     });
     Ok(u8::from(!comparison.equal))
 }

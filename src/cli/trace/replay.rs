@@ -2,10 +2,9 @@
 
 use clap::Args;
 
-use super::TraceFormat;
 use crate::app::{self, OpenError, ReplayOptions};
 use crate::cli::session::{SessionArgs, find_session};
-use crate::cli::{block_on_result, json_answer};
+use crate::cli::{ReportFormat, block_on_result, json_answer};
 use crate::config::UserDirs;
 use agent_protocol::control::SessionControl;
 
@@ -16,12 +15,9 @@ use agent_protocol::control::SessionControl;
 pub(in crate::cli) struct ReplayArgs {
     #[command(flatten)]
     one: SessionArgs,
-    /// Keep the scratch copy, and print where it is
-    #[arg(long)]
-    keep: bool,
     /// As what
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: TraceFormat,
+    format: ReportFormat,
 }
 
 pub(super) fn run(args: &ReplayArgs) -> u8 {
@@ -31,11 +27,11 @@ pub(super) fn run(args: &ReplayArgs) -> u8 {
 
 async fn run_replay(args: &ReplayArgs, control: &SessionControl) -> Result<u8, OpenError> {
     let (storage, id) = find_session(&args.one.project_args, args.one.id.as_deref())?;
-    let options = ReplayOptions { storage, id, dirs: UserDirs::find(), keep: args.keep };
+    let options = ReplayOptions { storage, id, dirs: UserDirs::find() };
     let replayed = app::replay(options, control).await?;
     agent_ui::print_output(&match args.format {
-        TraceFormat::Text => replayed.to_text().into(),
-        TraceFormat::Json => json_answer(&replayed.to_json()),
+        ReportFormat::Text => replayed.to_text().into(),
+        ReportFormat::Json => json_answer(&replayed.to_json()),
     });
     Ok(u8::from(!replayed.is_equal()))
 }

@@ -4,10 +4,10 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-use super::{ReadSession, TraceFormat};
+use super::ReadSession;
 use crate::app::{OpenError, Storage};
 use crate::cli::session::{ProjectArgs, find_session, session_storage};
-use crate::cli::{json_answer, report_left_out};
+use crate::cli::{ReportFormat, json_answer, report_left_out};
 use crate::config::{UserDirs, time_zone};
 use agent_protocol::settings::parse_duration;
 use agent_record::trace::stats::{StatsReport, render_text};
@@ -24,7 +24,7 @@ pub(in crate::cli) struct TraceStatsArgs {
     all: bool,
     /// As what
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: TraceFormat,
+    format: ReportFormat,
     #[command(flatten)]
     project_args: ProjectArgs,
 }
@@ -68,9 +68,9 @@ pub(super) fn report_stats(args: &TraceStatsArgs) -> Result<agent_ui::CommandOut
     }
     report.sessions.sort_by(|a, b| a.started.cmp(&b.started));
     Ok(match args.format {
-        TraceFormat::Text if report.sessions.is_empty() => String::new().into(),
-        TraceFormat::Text => render_text(&report).into(),
-        TraceFormat::Json => json_answer(&report),
+        ReportFormat::Text if report.sessions.is_empty() => String::new().into(),
+        ReportFormat::Text => render_text(&report).into(),
+        ReportFormat::Json => json_answer(&report),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Retention: `[record]` limits by age and size, and `agent session rm --older-than`.
+//! Retention: `[record] keep_days`.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -67,20 +67,8 @@ fn sessions_beyond_the_age_are_deleted_with_their_files() {
 }
 
 #[test]
-fn oldest_sessions_beyond_the_size_are_deleted() {
-    // Each has 100 kB beside its log.
-    let test = with_three_sessions("[record]\nmax_bytes = 280000\n");
-    test.run(&["task"]).expect_code(0);
-    assert_eq!(left(&test), [NEW, OLD]);
-    // The session that is being used stays, however large it is.
-    test.run(&["task", "--set", "record.max_bytes=1"]).expect_code(0);
-    assert_eq!(left(&test), [""; 0]);
-    assert_eq!(test.events_of("turn.finished").len(), 1);
-}
-
-#[test]
 fn resumed_session_is_never_deleted() {
-    let test = with_three_sessions("[record]\nkeep_days = 1\nmax_bytes = 1\n");
+    let test = with_three_sessions("[record]\nkeep_days = 1\n");
     test.run(&["more", "--resume", OLDEST]).expect_code(0);
     assert_eq!(left(&test), [OLDEST]);
 }
@@ -92,19 +80,11 @@ fn running_session_is_never_deleted() {
     wait_for(|| test.has_event("model.requested"));
     let running = test.log();
     since(&running, 100);
-    let test = test.script("text: done").user_config("[record]\nkeep_days = 1\nmax_bytes = 1\n");
+    let test = test.script("text: done").user_config("[record]\nkeep_days = 1\n");
     used(&test, OLD, 40);
     test.run(&["task"]).expect_code(0);
     assert_eq!(left(&test), [""; 0]);
     assert!(running.exists());
-    // On request neither; the others are deleted.
-    used(&test, OLD, 40);
-    let done = test.agent(&["session", "rm", "--older-than", "30d", "--yes"]).expect_code(0);
-    let held = format!("in use by process {} since", child.id());
-    assert!(done.stderr.contains(&held) && done.stderr.contains("it is kept"), "{done:?}");
-    assert_eq!(done.stdout.lines().count(), 1, "{done:?}");
-    assert!(done.stdout.starts_with("removed 9a0040  "), "{done:?}");
-    assert!(running.exists() && left(&test).is_empty());
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -157,42 +137,7 @@ fn rest_of_a_cut_off_deletion_is_deleted_later() {
 }
 
 #[test]
-fn rm_older_than_lists_asks_and_deletes() {
-    let test = with_three_sessions("");
-    let rm = |more: &[&str]| test.agent(&[&["session", "rm", "--older-than"], more].concat());
-    rm(&["60d"]).expect_code(0).expect_one_line_of_stderr("no session is that old");
-    // Without a terminal nothing is deleted, but the list is shown.
-    let asked = rm(&["30d"]).expect_code(2);
-    let lines: Vec<&str> = asked.stderr.lines().collect();
-    assert_eq!(lines.len(), 4, "{asked:?}");
-    assert!(lines[1].starts_with("9a0050  20"), "{asked:?}");
-    assert!(lines[1].contains("100.2 kB  task"), "{asked:?}");
-    assert!(lines[2].starts_with("9a0040  20"), "{asked:?}");
-    assert!(lines[3].contains("confirm with --yes"), "{asked:?}");
-    assert_eq!(left(&test), [NEW, OLD, OLDEST]);
-    let args = ["session", "rm", "--older-than", "30d"];
-    let refused = test.in_terminal(&args, "n\n");
-    assert!(refused.stdout.contains("delete 2 sessions of 200.5 kB"), "{refused:?}");
-    assert_eq!((refused.code, left(&test).len()), (Some(1), 3));
-    assert_eq!(test.in_terminal(&args, "y\n").code, Some(0));
-    assert_eq!(left(&test), [NEW]);
-    let done = rm(&["1d", "--yes"]).expect_code(0);
-    assert!(done.stdout.starts_with("removed 9a0002  20"), "{done:?}");
-    assert_eq!(left(&test), [""; 0]);
-}
-
-#[test]
-fn wrong_ages_are_errors() {
-    let test = with_three_sessions("");
-    for (age, why) in
-        [("30", "30d for days"), ("soon", "not a duration"), ("-1d", "not a duration")]
-    {
-        let flag = format!("--older-than={age}");
-        test.agent(&["session", "rm", "--yes", &flag]).expect_code(2).expect_stderr(why);
-    }
-    test.agent(&["session", "rm", NEW, "--older-than", "1d", "--yes"]).expect_code(2);
-    test.agent(&["session", "rm", "--yes"]).expect_code(2);
-    assert_eq!(left(&test), [NEW, OLD, OLDEST]);
-    let test = test.user_config("[record]\nkeep_days = 0\n");
+fn wrong_limit_is_an_error() {
+    let test = with_three_sessions("[record]\nkeep_days = 0\n");
     test.run(&["task"]).expect_code(2).expect_stderr("record.keep_days");
 }

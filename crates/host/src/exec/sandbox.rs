@@ -20,12 +20,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use crate::git_guard::{ContentKeeper, GitGuard, GuardPlaces};
 use agent_protocol::disk;
 use agent_protocol::event::SandboxStatus as Guarantees;
+pub(super) use agent_protocol::settings::{SandboxBackend as Backend, SandboxNetwork as Network};
 use agent_protocol::tool::CommandRights;
 use linux::StandbyProcess;
 use plan::FileId;
@@ -55,36 +55,6 @@ pub fn run_if_supervisor() -> Option<u8> {
 
 pub(super) fn can_supervise() -> bool {
     CAN_SUPERVISE.load(Ordering::Relaxed)
-}
-
-/// The means that enforces the profile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Backend {
-    #[default]
-    Auto,
-    Namespaces,
-    Landlock,
-}
-
-/// The network of commands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Network {
-    #[default]
-    Off,
-    /// A loopback interface that the commands of a session share.
-    Loopback,
-    On,
-}
-
-impl Network {
-    /// The name in the configuration.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Loopback => "loopback",
-            Self::On => "on",
-        }
-    }
 }
 
 /// The arguments of [`Sandbox::open`].
