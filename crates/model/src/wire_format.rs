@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde::ser::{Serialize, SerializeMap as _, Serializer as _};
 use serde_json::{Value, json};
 
 use super::endpoint::Endpoint;
@@ -47,6 +48,33 @@ pub(super) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedReque
         add_search(&mut encoded, endpoint.wire, query);
     }
     encoded
+}
+
+/// A request without its empty options; last the list that grows.
+pub(super) fn encode_body(options: Value, list_name: &str, list: &impl Serialize) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut serializer = serde_json::Serializer::new(&mut body);
+    let written = serializer.serialize_map(None).and_then(|mut map| {
+        for (name, value) in &present_fields(options) {
+            map.serialize_entry(name, value)?;
+        }
+        map.serialize_entry(list_name, list)?;
+        map.end()
+    });
+    written.expect("strings, numbers and valid JSON always serialise");
+    body
+}
+
+/// The object without nulls, empty lists and empty texts.
+pub(super) fn present_fields(object: Value) -> Object {
+    let Value::Object(mut fields) = object else { return Object::new() };
+    fields.retain(|_, value| !value.is_null() && *value != json!([]) && value != "");
+    fields
+}
+
+/// The number with the digits in which people write it.
+pub(super) fn decimal(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| number.into())
 }
 
 /// Models that accept settings of the thinking get them; others if an effort is configured.

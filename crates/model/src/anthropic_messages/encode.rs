@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::schema::reduce_schema;
 use crate::endpoint::Endpoint;
 use crate::wire_format::{
-    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, image_in_base64,
-    sends_thinking,
+    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, encode_body,
+    image_in_base64, present_fields, sends_thinking,
 };
 use agent_protocol::Object;
 use agent_protocol::message::{Image, Message, Part, Role, ToolCall, ToolResult};
@@ -23,67 +23,41 @@ use agent_protocol::model::Request;
 const MAX_TOKENS: u64 = 32_000;
 
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
-    EncodedRequest { path: super::PATH.to_owned(), body: body(request, endpoint) }
-}
-
-fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
-    let mut body = AnthropicRequest {
-        model: &endpoint.model,
-        stream: true,
-        max_tokens: request.max_output_tokens.unwrap_or(MAX_TOKENS),
-        // Newer models send no text of their thinking by default, and older ones do not think.
-        thinking: sends_thinking(request, endpoint)
-            .then(|| json!({"type": "adaptive", "display": "summarized"})),
-        tool_choice: (endpoint.dialect.parallel_calls == Some(false) && !request.tools.is_empty())
-            .then(|| json!({"type": "auto", "disable_parallel_tool_use": true})),
-        output_config: output_config(request, endpoint),
-        tools: request
-            .tools
-            .iter()
-            .map(|tool| {
-                json!({"name": tool.name, "description": tool.description,
-                       "input_schema": tool.parameters()})
-            })
-            .collect(),
-        system: system_blocks(request),
-        messages: messages(request, endpoint),
-    };
+    let dialect = endpoint.dialect;
+    let is_serial = dialect.parallel_calls == Some(false) && !request.tools.is_empty();
+    let tools = request.tools.iter().map(|tool| {
+        json!({"name": tool.name, "description": tool.description, "input_schema": tool.parameters()})
+    });
+    let mut tools = tools.collect::<Vec<_>>();
+    let mut system = system_blocks(request);
+    let mut messages = messages(request, endpoint);
     // Only the main conversation grows; for others, writing a cache would cost more than it saves.
     if request.purpose.is_conversation() {
-        body.set_breakpoints();
+        set_breakpoints(&mut tools, &mut system, &mut messages);
     }
-    serde_json::to_vec(&body).expect("strings, numbers and valid JSON always serialise")
-}
-
-fn output_config(request: &Request<'_>, endpoint: &Endpoint) -> Option<Value> {
-    let mut config = Object::new();
-    let schema =
-        request.answer_schema.filter(|_| endpoint.dialect.structured_outputs == Some(true));
-    if let Some(schema) = schema.and_then(reduce_schema) {
-        config.insert("format".to_owned(), json!({"type": "json_schema", "schema": schema}));
+    let schema = request.answer_schema.filter(|_| dialect.structured_outputs == Some(true));
+    let format = schema.and_then(reduce_schema);
+    let output_config = present_fields(json!({
+        "format": format.map(|schema| json!({"type": "json_schema", "schema": schema})),
+        "effort": request.effort,
+    }));
+    let options = json!({
+        "model": endpoint.model,
+        "stream": true,
+        "max_tokens": request.max_output_tokens.unwrap_or(MAX_TOKENS),
+        // Newer models send no text of their thinking by default, and older ones do not think.
+        "thinking": sends_thinking(request, endpoint)
+            .then(|| json!({"type": "adaptive", "display": "summarized"})),
+        "tool_choice": is_serial
+            .then(|| json!({"type": "auto", "disable_parallel_tool_use": true})),
+        "output_config": (!output_config.is_empty()).then_some(output_config),
+        "tools": tools,
+        "system": system,
+    });
+    EncodedRequest {
+        path: super::PATH.to_owned(),
+        body: encode_body(options, "messages", &messages),
     }
-    if let Some(effort) = request.effort {
-        config.insert("effort".to_owned(), json!(effort));
-    }
-    (!config.is_empty()).then_some(Value::Object(config))
-}
-
-#[derive(Serialize)]
-struct AnthropicRequest<'a> {
-    model: &'a str,
-    stream: bool,
-    max_tokens: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    output_config: Option<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<ContentBlock<'a>>,
-    messages: Vec<AnthropicMessage<'a>>,
 }
 
 #[derive(Serialize)]
@@ -101,7 +75,7 @@ enum ContentBlock<'a> {
         cache_control: Option<CacheControl>,
     },
     Image {
-        source: ImageSourceData<'a>,
+        source: Value,
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
@@ -131,34 +105,29 @@ enum ToolResultContent<'a> {
     Blocks(Vec<ContentBlock<'a>>),
 }
 
-#[derive(Serialize)]
-#[serde(tag = "type", rename = "base64")]
-struct ImageSourceData<'a> {
-    media_type: &'a str,
-    data: String,
-}
-
 /// The provider caches the request up to a breakpoint.
 #[derive(Serialize)]
 #[serde(tag = "type", rename = "ephemeral")]
 struct CacheControl {}
 
-impl AnthropicRequest<'_> {
-    /// Four breakpoints at most: the limit of the API.
-    fn set_breakpoints(&mut self) {
-        // The tools precede the system text: its breakpoints include them.
-        match self.tools.last_mut() {
-            Some(tool) if self.system.is_empty() => tool["cache_control"] = json!(CacheControl {}),
-            Some(_) | None => self.system.iter_mut().for_each(ContentBlock::set_breakpoint),
-        }
-        if let Some(last) = self.messages.last_mut() {
-            last.set_breakpoint();
-        }
-        // The end of the previous request: the provider looks back only 20 blocks, and ten calls are longer.
-        let answer = self.messages.iter().rposition(|message| message.role == ASSISTANT);
-        if let Some(previous) = answer.and_then(|at| at.checked_sub(1)) {
-            self.messages[previous].set_breakpoint();
-        }
+/// Four breakpoints at most: the limit of the API.
+fn set_breakpoints(
+    tools: &mut [Value],
+    system: &mut [ContentBlock<'_>],
+    messages: &mut [AnthropicMessage<'_>],
+) {
+    // The tools precede the system text: its breakpoints include them.
+    match tools.last_mut() {
+        Some(tool) if system.is_empty() => tool["cache_control"] = json!(CacheControl {}),
+        Some(_) | None => system.iter_mut().for_each(ContentBlock::set_breakpoint),
+    }
+    if let Some(last) = messages.last_mut() {
+        last.set_breakpoint();
+    }
+    // The end of the previous request: the provider looks back only 20 blocks, and ten calls are longer.
+    let answer = messages.iter().rposition(|message| message.role == ASSISTANT);
+    if let Some(previous) = answer.and_then(|at| at.checked_sub(1)) {
+        messages[previous].set_breakpoint();
     }
 }
 
@@ -241,7 +210,7 @@ fn text_block(text: &str) -> Option<ContentBlock<'_>> {
 fn image_block<'a>(image: &'a Image, request: &Request<'_>) -> ContentBlock<'a> {
     match image_in_base64(image, request) {
         Some(data) => {
-            let source = ImageSourceData { media_type: &image.media_type, data };
+            let source = json!({"type": "base64", "media_type": image.media_type, "data": data});
             ContentBlock::Image { source, cache_control: None }
         }
         None => ContentBlock::Text { text: LOST_IMAGE, cache_control: None },

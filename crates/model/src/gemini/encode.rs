@@ -9,23 +9,17 @@ use serde_json::{Value, json};
 use super::{SIGNATURE, TEXT_BYTES, model_resource};
 use crate::endpoint::Endpoint;
 use crate::wire_format::{
-    EncodedRequest, LOST_IMAGE, call_arguments, call_name, image_in_base64, non_empty_str,
-    sends_thinking,
+    EncodedRequest, LOST_IMAGE, call_arguments, call_name, decimal, encode_body, image_in_base64,
+    non_empty_str, present_fields, sends_thinking,
 };
 use agent_protocol::Object;
 use agent_protocol::message::{Image, Message, OpaqueItem, Part, Role, ToolCall, ToolResult};
 use agent_protocol::model::Request;
-use agent_protocol::provider::Effort;
 
 /// Gemini 3 rejects an answer whose first call has no signature; this value stands for a missing one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
-    let path = format!("{}:streamGenerateContent?alt=sse", model_resource(&endpoint.model));
-    EncodedRequest { path, body: body(request, endpoint) }
-}
-
-fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     // Together with tools, only some models accept it.
     let has_schemas = endpoint.dialect.structured_outputs != Some(false);
     let answer_schema = request.answer_schema.filter(|_| has_schemas && request.tools.is_empty());
@@ -35,57 +29,25 @@ fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
                "parametersJsonSchema": strip_ref_siblings(tool.parameters())})
     });
     let functions = functions.collect::<Vec<_>>();
-    let body = GeminiRequest {
-        system_instruction: (!request.system.is_empty())
+    let thinking = sends_thinking(request, endpoint)
+        .then(|| json!({"includeThoughts": true, "thinkingLevel": request.effort}))
+        .map(present_fields);
+    let options = json!({
+        "systemInstruction": (!request.system.is_empty())
             .then(|| json!({"parts": [{"text": request.system}]})),
-        tools: (!functions.is_empty()).then(|| [json!({"functionDeclarations": functions})]),
-        generation_config: GenerationConfig {
-            max_output_tokens: request.max_output_tokens,
-            temperature: request.temperature,
-            response_mime_type: answer_schema.map(|_| "application/json"),
-            response_json_schema: answer_schema.map(|schema| strip_ref_siblings(schema.clone())),
-            thinking_config: sends_thinking(request, endpoint).then(|| ThinkingConfig {
-                include_thoughts: true,
-                thinking_level: request.effort.map(Effort::as_str),
-            }),
-        },
-        contents: contents(request, &endpoint.id),
-    };
-    serde_json::to_vec(&body).expect("strings and numbers always serialise")
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GeminiRequest<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system_instruction: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<[Value; 1]>,
-    generation_config: GenerationConfig,
-    contents: Vec<GeminiContent<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GenerationConfig {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_output_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_mime_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_json_schema: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_config: Option<ThinkingConfig>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ThinkingConfig {
-    include_thoughts: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    thinking_level: Option<&'static str>,
+        "tools": (!functions.is_empty()).then(|| [json!({"functionDeclarations": functions})]),
+        "generationConfig": present_fields(json!({
+            "maxOutputTokens": request.max_output_tokens,
+            "temperature": request.temperature.map(decimal),
+            "responseMimeType": answer_schema.map(|_| "application/json"),
+            "responseJsonSchema": answer_schema.map(|schema| strip_ref_siblings(schema.clone())),
+            "thinkingConfig": thinking,
+        })),
+    });
+    EncodedRequest {
+        path: format!("{}:streamGenerateContent?alt=sse", model_resource(&endpoint.model)),
+        body: encode_body(options, "contents", &contents(request, &endpoint.id)),
+    }
 }
 
 #[derive(Serialize)]
@@ -103,46 +65,17 @@ enum GeminiPart<'a> {
         thought_signature: Option<&'a str>,
     },
     Call {
-        function_call: GeminiFunctionCall<'a>,
+        function_call: Value,
         #[serde(skip_serializing_if = "Option::is_none")]
         thought_signature: Option<&'a str>,
     },
     Result {
-        function_response: GeminiFunctionResponse<'a>,
+        function_response: Value,
     },
     Image {
-        inline_data: InlineData<'a>,
+        inline_data: Value,
     },
     Opaque(&'a Value),
-}
-
-#[derive(Serialize)]
-struct GeminiFunctionCall<'a> {
-    id: &'a str,
-    name: Cow<'a, str>,
-    args: Object,
-}
-
-#[derive(Serialize)]
-struct GeminiFunctionResponse<'a> {
-    id: &'a str,
-    name: Cow<'a, str>,
-    response: GeminiOutput<'a>,
-}
-
-/// The keys that Gemini documents.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-enum GeminiOutput<'a> {
-    Output(&'a str),
-    Error(&'a str),
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct InlineData<'a> {
-    mime_type: &'a str,
-    data: String,
 }
 
 /// Beside `$ref`, servers reject everything that does not begin with `$`.
@@ -225,8 +158,8 @@ fn answer_parts<'a>(
             Part::Call(call) => {
                 let name = function_name(call);
                 names.insert(&call.id, name.clone());
-                let args = serde_json::from_str(&call_arguments(call)).unwrap_or_default();
-                let function_call = GeminiFunctionCall { id: &call.id, name, args };
+                let args: Object = serde_json::from_str(&call_arguments(call)).unwrap_or_default();
+                let function_call = json!({"id": call.id, "name": name, "args": args});
                 parts.push(GeminiPart::Call { function_call, thought_signature: None });
             }
             Part::Carried(item) if item.model == model => {
@@ -287,12 +220,11 @@ fn result_parts<'a>(
     names: &HashMap<&'a str, Cow<'a, str>>,
 ) -> Vec<GeminiPart<'a>> {
     let results = message.results().map(|ToolResult { call, text, is_error, .. }| {
-        let name = names.get(call.as_str()).cloned().unwrap_or(Cow::Borrowed("unnamed"));
-        let response =
-            if *is_error { GeminiOutput::Error(text) } else { GeminiOutput::Output(text) };
-        GeminiPart::Result {
-            function_response: GeminiFunctionResponse { id: call, name, response },
-        }
+        let name = names.get(call.as_str()).map_or("unnamed", |name| &**name);
+        // The keys that Gemini documents.
+        let response = json!({ (if *is_error { "error" } else { "output" }): text });
+        let function_response = json!({"id": call, "name": name, "response": response});
+        GeminiPart::Result { function_response }
     });
     results.collect()
 }
@@ -306,7 +238,8 @@ fn text_part(text: &str) -> Option<GeminiPart<'_>> {
 fn image_part<'a>(image: &'a Image, request: &Request<'_>) -> GeminiPart<'a> {
     match image_in_base64(image, request) {
         Some(data) => {
-            GeminiPart::Image { inline_data: InlineData { mime_type: &image.media_type, data } }
+            let inline_data = json!({"mimeType": image.media_type, "data": data});
+            GeminiPart::Image { inline_data }
         }
         None => GeminiPart::Text { text: Cow::Borrowed(LOST_IMAGE), thought_signature: None },
     }

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
 use crate::wire_format::{
-    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, image_data_url,
+    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, decimal,
+    encode_body, image_data_url,
 };
-use agent_protocol::Object;
 use agent_protocol::message::{Image, Message, Part, Role};
 use agent_protocol::model::Request;
 use agent_protocol::prompt::{Prompt, Prompts};
@@ -18,56 +18,44 @@ use agent_protocol::provider::{Effort, EffortField, InstructionsRole, ReasoningF
 use agent_protocol::tool::ToolSpec;
 
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
-    EncodedRequest { path: super::PATH.to_owned(), body: body(request, endpoint) }
-}
-
-fn body(request: &Request<'_>, endpoint: &Endpoint) -> Vec<u8> {
     let dialect = endpoint.dialect;
     let limit = request.max_output_tokens;
     let is_completion_limit = dialect.token_limit == Some(TokenLimit::MaxCompletionTokens);
     let has_tools = !request.tools.is_empty();
     let stream = !(has_tools && dialect.stream_with_tools == Some(false));
     let has_stream_options = stream && dialect.stream_options != Some(false);
-    let body = ChatRequest {
-        model: &endpoint.model,
-        stream,
-        stream_options: has_stream_options.then_some(StreamOptions { include_usage: true }),
-        max_tokens: limit.filter(|_| !is_completion_limit),
-        max_completion_tokens: limit.filter(|_| is_completion_limit),
-        temperature: request.temperature,
-        effort: request
-            .effort
-            .map(|effort| effort_fields(effort, dialect.effort))
-            .unwrap_or_default(),
-        response_format: request
-            .answer_schema
-            .filter(|_| dialect.structured_outputs == Some(true))
-            .map(|schema| {
-                let schema = json!({"name": "answer", "schema": schema});
-                json!({"type": "json_schema", "json_schema": schema})
-            }),
-        parallel_tool_calls: (has_tools && dialect.parallel_calls == Some(false)).then_some(false),
-        tools: request
-            .tools
-            .iter()
-            .map(|tool| tool_definition(tool, dialect.strict_schemas == Some(true)))
-            .collect(),
-        messages: messages(request, endpoint),
-    };
-    serde_json::to_vec(&body).expect("strings and numbers always serialise")
+    let (effort_field, effort) = effort_field(request.effort, dialect.effort);
+    let schema = request.answer_schema.filter(|_| dialect.structured_outputs == Some(true));
+    let is_strict = dialect.strict_schemas == Some(true);
+    let tools = request.tools.iter().map(|tool| tool_definition(tool, is_strict));
+    let options = json!({
+        "model": endpoint.model,
+        "stream": stream,
+        "stream_options": has_stream_options.then(|| json!({"include_usage": true})),
+        "max_tokens": limit.filter(|_| !is_completion_limit),
+        "max_completion_tokens": limit.filter(|_| is_completion_limit),
+        "temperature": request.temperature.map(decimal),
+        (effort_field): effort,
+        "response_format": schema.map(|schema| {
+            let schema = json!({"name": "answer", "schema": schema});
+            json!({"type": "json_schema", "json_schema": schema})
+        }),
+        "parallel_tool_calls": (has_tools && dialect.parallel_calls == Some(false)).then_some(false),
+        "tools": tools.collect::<Vec<_>>(),
+    });
+    let body = encode_body(options, "messages", &messages(request, endpoint));
+    EncodedRequest { path: super::PATH.to_owned(), body }
 }
 
-fn effort_fields(effort: Effort, field: Option<EffortField>) -> Object {
-    let (name, value) = match (field.unwrap_or(EffortField::ReasoningEffort), effort) {
-        (EffortField::Unsupported, _) => return Object::new(),
-        (EffortField::Thinking, Effort::None) => ("thinking", json!({"type": "disabled"})),
-        (EffortField::EnableThinking, Effort::None) => ("enable_thinking", json!(false)),
-        (EffortField::Reasoning, _) => ("reasoning", json!({"effort": effort})),
-        (EffortField::ReasoningEffort | EffortField::Thinking | EffortField::EnableThinking, _) => {
-            ("reasoning_effort", json!(effort))
-        }
-    };
-    Object::from_iter([(name.to_owned(), value)])
+/// Null: nothing is sent.
+fn effort_field(effort: Option<Effort>, field: Option<EffortField>) -> (&'static str, Value) {
+    match (field.unwrap_or(EffortField::ReasoningEffort), effort) {
+        (EffortField::Unsupported, _) => ("reasoning_effort", Value::Null),
+        (EffortField::Thinking, Some(Effort::None)) => ("thinking", json!({"type": "disabled"})),
+        (EffortField::EnableThinking, Some(Effort::None)) => ("enable_thinking", json!(false)),
+        (EffortField::Reasoning, Some(effort)) => ("reasoning", json!({"effort": effort})),
+        _ => ("reasoning_effort", json!(effort)),
+    }
 }
 
 fn tool_definition(tool: &ToolSpec, is_strict: bool) -> Value {
@@ -106,34 +94,6 @@ fn make_strict(schema: &mut Value) {
 }
 
 #[derive(Serialize)]
-struct ChatRequest<'a> {
-    model: &'a str,
-    stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stream_options: Option<StreamOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_completion_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
-    #[serde(flatten)]
-    effort: Object,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_format: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parallel_tool_calls: Option<bool>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
-    messages: Vec<ChatMessage<'a>>,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
-}
-
-#[derive(Serialize)]
 struct ChatMessage<'a> {
     role: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,7 +106,7 @@ struct ChatMessage<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasoning_details: Vec<&'a Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tool_calls: Vec<ChatToolCall<'a>>,
+    tool_calls: Vec<Value>,
 }
 
 /// Plain text where possible: some servers accept only that.
@@ -161,25 +121,7 @@ enum ChatContent<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum ChatPart<'a> {
     Text { text: Cow<'a, str> },
-    ImageUrl { image_url: ImageUrl },
-}
-
-#[derive(Serialize)]
-struct ImageUrl {
-    url: String,
-}
-
-#[derive(Serialize)]
-struct ChatToolCall<'a> {
-    id: Cow<'a, str>,
-    r#type: &'static str,
-    function: ChatFunction<'a>,
-}
-
-#[derive(Serialize)]
-struct ChatFunction<'a> {
-    name: Cow<'a, str>,
-    arguments: Cow<'a, str>,
+    ImageUrl { image_url: Value },
 }
 
 const USER: &str = "user";
@@ -285,7 +227,7 @@ fn parts_message(parts: Vec<ChatPart<'_>>) -> ChatMessage<'_> {
 
 fn image_part<'a>(image: &Image, request: &Request<'_>) -> ChatPart<'a> {
     match image_data_url(image, request) {
-        Some(url) => ChatPart::ImageUrl { image_url: ImageUrl { url } },
+        Some(url) => ChatPart::ImageUrl { image_url: json!({"url": url}) },
         None => ChatPart::Text { text: Cow::Borrowed(LOST_IMAGE) },
     }
 }
@@ -297,11 +239,11 @@ fn assistant_message<'a>(message: &'a Message, endpoint: &Endpoint) -> Option<Ch
     let mut reasoning = String::new();
     for part in &message.parts {
         match part {
-            Part::Call(call) => sent.tool_calls.push(ChatToolCall {
-                id: call_id(&call.id, id_form(endpoint)),
-                r#type: "function",
-                function: ChatFunction { name: call_name(call), arguments: call_arguments(call) },
-            }),
+            Part::Call(call) => {
+                let id = call_id(&call.id, id_form(endpoint));
+                let function = json!({"name": call_name(call), "arguments": call_arguments(call)});
+                sent.tool_calls.push(json!({"id": id, "type": "function", "function": function}));
+            }
             Part::Carried(item) if item.model == endpoint.id => {
                 reasoning.push_str(item.data["reasoning_content"].as_str().unwrap_or_default());
                 let details = item.data["reasoning_details"].as_array();

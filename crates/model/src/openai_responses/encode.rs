@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::{PATH, SEPARATOR};
 use crate::endpoint::Endpoint;
 use crate::wire_format::{
-    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, image_data_url,
+    CallIdFormat, EncodedRequest, LOST_IMAGE, call_arguments, call_id, call_name, decimal,
+    encode_body, image_data_url,
 };
 use agent_protocol::message::{Image, Message, Part, Role, ToolResult};
 use agent_protocol::model::Request;
@@ -18,56 +19,28 @@ const CALL_ID_FORMAT: CallIdFormat = CallIdFormat::Word { also: "", longest: 64 
 pub(crate) fn encode(request: &Request<'_>, endpoint: &Endpoint) -> EncodedRequest {
     let has_schemas = endpoint.dialect.structured_outputs != Some(false);
     let is_serial = endpoint.dialect.parallel_calls == Some(false);
-    let body = ResponsesRequest {
-        model: &endpoint.model,
-        stream: true,
-        store: false,
-        include: endpoint.returns_reasoning.then_some(["reasoning.encrypted_content"]),
-        max_output_tokens: request.max_output_tokens,
-        temperature: request.temperature,
-        reasoning: request.effort.map(|effort| json!({"effort": effort})),
-        text: request.answer_schema.filter(|_| has_schemas).map(
+    let tools = request.tools.iter().map(|tool| {
+        // Without `strict` the server may change the schema to a strict one.
+        json!({"type": "function", "name": tool.name, "description": tool.description,
+               "parameters": tool.parameters(), "strict": false})
+    });
+    let options = json!({
+        "model": endpoint.model,
+        "stream": true,
+        "store": false,
+        "include": endpoint.returns_reasoning.then_some(["reasoning.encrypted_content"]),
+        "max_output_tokens": request.max_output_tokens,
+        "temperature": request.temperature.map(decimal),
+        "reasoning": request.effort.map(|effort| json!({"effort": effort})),
+        "text": request.answer_schema.filter(|_| has_schemas).map(
             |schema| json!({"format": {"type": "json_schema", "name": "answer", "schema": schema}}),
         ),
-        parallel_tool_calls: (is_serial && !request.tools.is_empty()).then_some(false),
-        tools: request
-            .tools
-            .iter()
-            .map(|tool| {
-                // Without `strict` the server may change the schema to a strict one.
-                json!({"type": "function", "name": tool.name, "description": tool.description,
-                       "parameters": tool.parameters(), "strict": false})
-            })
-            .collect(),
-        instructions: request.system,
-        input: input_items(request, endpoint),
-    };
-    let body = serde_json::to_vec(&body).expect("strings and numbers always serialise");
+        "parallel_tool_calls": (is_serial && !request.tools.is_empty()).then_some(false),
+        "tools": tools.collect::<Vec<_>>(),
+        "instructions": request.system,
+    });
+    let body = encode_body(options, "input", &input_items(request, endpoint));
     EncodedRequest { path: PATH.to_owned(), body }
-}
-
-#[derive(Serialize)]
-struct ResponsesRequest<'a> {
-    model: &'a str,
-    stream: bool,
-    store: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    include: Option<[&'static str; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_output_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reasoning: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parallel_tool_calls: Option<bool>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Value>,
-    #[serde(skip_serializing_if = "str::is_empty")]
-    instructions: &'a str,
-    input: Vec<InputItem<'a>>,
 }
 
 /// Without ids of messages and calls: the server would look for items that it generated with them. A message of the
