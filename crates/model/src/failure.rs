@@ -22,12 +22,18 @@ pub(super) enum RetryAdvice {
     WithBackoff,
     /// After the time that the server asks for.
     After(Duration),
-    /// At once, without the reasoning of earlier answers: the server rejects it.
-    WithoutReasoning,
-    /// At once, without settings of the thinking: the model rejects them.
-    WithoutThinking,
-    /// At once, without the limit of the answer: the model rejects it, or its field.
-    WithoutAnswerLimit,
+    /// At once, without what the server rejects.
+    Without(Omission),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Omission {
+    /// The reasoning of earlier answers, or the request for reasoning that can be sent back.
+    Reasoning,
+    /// Settings of the thinking.
+    Thinking,
+    /// The limit of the answer, or its field.
+    AnswerLimit,
 }
 
 impl AttemptFailure {
@@ -90,14 +96,14 @@ impl EndpointFacts {
         let again = match (kind, retry_after) {
             (ModelErrorKind::Unavailable, Some(delay)) => RetryAdvice::After(delay),
             (ModelErrorKind::Unavailable, None) => RetryAdvice::WithBackoff,
-            (ModelErrorKind::Refused, _) if body.mentions(&REASONING_PHRASES) => {
-                RetryAdvice::WithoutReasoning
-            }
-            (ModelErrorKind::Refused, _) if body.mentions(&["thinking"]) => {
-                RetryAdvice::WithoutThinking
-            }
-            (ModelErrorKind::Refused, _) if body.mentions(&LIMIT_FIELDS) => {
-                RetryAdvice::WithoutAnswerLimit
+            (ModelErrorKind::Refused, _) => {
+                let omissions: [(Omission, &[&str]); 3] = [
+                    (Omission::Reasoning, &REASONING_PHRASES),
+                    (Omission::Thinking, &["thinking"]),
+                    (Omission::AnswerLimit, &LIMIT_FIELDS),
+                ];
+                let omission = omissions.into_iter().find(|(_, phrases)| body.mentions(phrases));
+                omission.map_or(RetryAdvice::Never, |(omission, _)| RetryAdvice::Without(omission))
             }
             _ => RetryAdvice::Never,
         };
@@ -526,7 +532,7 @@ mod tests {
             let refusal = Refusal { status: Some(400), retry_after: None, body: &body };
             let failure = endpoint_facts().classify_refusal(&refusal);
             assert_eq!(failure.error.kind, ModelErrorKind::Refused, "{body}");
-            assert_eq!(failure.retry, RetryAdvice::WithoutReasoning, "{body}");
+            assert_eq!(failure.retry, RetryAdvice::Without(Omission::Reasoning), "{body}");
         }
     }
 

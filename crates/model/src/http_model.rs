@@ -61,18 +61,14 @@ impl HttpModel {
     fn record_rejection(
         &self,
         mut failure: AttemptFailure,
-        used: RejectableContent,
+        used: &RejectableContent,
         request: &Request<'_>,
     ) -> AttemptFailure {
         if let Some(window) = failure.error.window {
             window::record_window(&self.endpoint.id, window, WindowSource::Error);
         }
-        let is_rejection = !matches!(
-            failure.retry,
-            RetryAdvice::Never | RetryAdvice::WithBackoff | RetryAdvice::After(_)
-        );
-        if is_rejection
-            && !self.rejections.lock().record(failure.retry, used, request, &self.endpoint)
+        if let RetryAdvice::Without(omission) = failure.retry
+            && !self.rejections.lock().record(omission, used, request, &self.endpoint)
         {
             failure.retry = RetryAdvice::Never;
         }
@@ -130,7 +126,7 @@ impl Model for HttpModel {
                 new_decoder(&self.endpoint, request, ids.clone()),
                 open.boxed(),
             );
-            attempt.stream().map_err(move |failure| self.record_rejection(failure, used, request))
+            attempt.stream().map_err(move |failure| self.record_rejection(failure, &used, request))
         })
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::endpoint::Endpoint;
-use super::failure::RetryAdvice;
+use super::failure::Omission;
 use super::wire_format::sends_thinking;
 use agent_protocol::message::{Message, OpaqueItem, Part};
 use agent_protocol::model::Request;
@@ -14,10 +14,7 @@ use agent_protocol::provider::WireFormat;
 pub(super) struct Rejections {
     /// Reasoning that existed at the time of a rejection. Later reasoning is valid, and sent.
     reasoning_hashes: HashSet<blake3::Hash>,
-    /// The request for reasoning that can be sent back.
-    reasoning: bool,
-    thinking: bool,
-    answer_limit: bool,
+    omitted: HashSet<Omission>,
 }
 
 pub(super) struct AcceptedRequest {
@@ -29,13 +26,9 @@ pub(super) struct AcceptedRequest {
 }
 
 /// Several requests may be rejected at once: each is compared with its own content.
-#[derive(Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "independent parts of a request")]
 pub(super) struct RejectableContent {
-    earlier_reasoning: bool,
-    reasoning: bool,
-    thinking: bool,
-    answer_limit: bool,
+    has_earlier_reasoning: bool,
+    options: Vec<Omission>,
 }
 
 impl Rejections {
@@ -45,11 +38,12 @@ impl Rejections {
         endpoint: &Endpoint,
     ) -> AcceptedRequest {
         let mut endpoint = endpoint.clone();
-        endpoint.returns_reasoning &= !self.reasoning;
-        if self.thinking {
+        endpoint.returns_reasoning &= !self.omitted.contains(&Omission::Reasoning);
+        if self.omitted.contains(&Omission::Thinking) {
             endpoint.thinking = Some(false);
         }
-        let max_output_tokens = request.max_output_tokens.filter(|_| !self.answer_limit);
+        let has_limit = !self.omitted.contains(&Omission::AnswerLimit);
+        let max_output_tokens = request.max_output_tokens.filter(|_| has_limit);
         let is_rejected = |part: &Part| matches!(part, Part::Carried(item) if self.reasoning_hashes.contains(&hash_item(item)));
         let messages = (!self.reasoning_hashes.is_empty()).then(|| {
             let mut messages = request.messages.to_vec();
@@ -59,44 +53,42 @@ impl Rejections {
             messages
         });
         let sent = messages.as_deref().unwrap_or(request.messages);
-        let used = RejectableContent {
-            earlier_reasoning: sent_reasoning(sent, &endpoint).next().is_some(),
-            reasoning: endpoint.wire == WireFormat::OpenaiResponses && endpoint.returns_reasoning,
-            thinking: sends_thinking(request, &endpoint),
-            answer_limit: max_output_tokens.is_some()
-                && endpoint.wire != WireFormat::AnthropicMessages,
+        let wire = endpoint.wire;
+        let options = [
+            (
+                Omission::Reasoning,
+                wire == WireFormat::OpenaiResponses && endpoint.returns_reasoning,
+            ),
+            (Omission::Thinking, sends_thinking(request, &endpoint)),
+            (
+                Omission::AnswerLimit,
+                wire != WireFormat::AnthropicMessages && max_output_tokens.is_some(),
+            ),
+        ];
+        let options = options.into_iter().filter_map(|(option, is_sent)| is_sent.then_some(option));
+        let rejectable = RejectableContent {
+            has_earlier_reasoning: sent_reasoning(sent, &endpoint).next().is_some(),
+            options: options.collect(),
         };
-        AcceptedRequest { endpoint, messages, max_output_tokens, rejectable: used }
+        AcceptedRequest { endpoint, messages, max_output_tokens, rejectable }
     }
 
     /// Returns whether the next request has less that may be the reason.
     pub(super) fn record(
         &mut self,
-        again: RetryAdvice,
-        used: RejectableContent,
+        omission: Omission,
+        used: &RejectableContent,
         request: &Request<'_>,
         endpoint: &Endpoint,
     ) -> bool {
-        match again {
-            RetryAdvice::WithoutReasoning if used.earlier_reasoning => {
-                self.reasoning_hashes
-                    .extend(sent_reasoning(request.messages, endpoint).map(hash_item));
-                true
-            }
-            RetryAdvice::WithoutReasoning => {
-                self.reasoning |= used.reasoning;
-                used.reasoning
-            }
-            RetryAdvice::WithoutThinking => {
-                self.thinking |= used.thinking;
-                used.thinking
-            }
-            RetryAdvice::WithoutAnswerLimit => {
-                self.answer_limit |= used.answer_limit;
-                used.answer_limit
-            }
-            RetryAdvice::Never | RetryAdvice::WithBackoff | RetryAdvice::After(_) => false,
+        if omission == Omission::Reasoning && used.has_earlier_reasoning {
+            let rejected = sent_reasoning(request.messages, endpoint).map(hash_item);
+            self.reasoning_hashes.extend(rejected);
+            return true;
         }
+        let is_used = used.options.contains(&omission);
+        self.omitted.extend(is_used.then_some(omission));
+        is_used
     }
 }
 
@@ -149,12 +141,12 @@ mod tests {
 
         let request = Request::new(Purpose::Main, "", &messages);
         let used = rejected.filter_request(&request, &endpoint).rejectable;
-        assert!(rejected.record(RetryAdvice::WithoutReasoning, used, &request, &endpoint));
+        assert!(rejected.record(Omission::Reasoning, &used, &request, &endpoint));
         // A request that was sent at the same time is repeated too.
-        assert!(rejected.record(RetryAdvice::WithoutReasoning, used, &request, &endpoint));
+        assert!(rejected.record(Omission::Reasoning, &used, &request, &endpoint));
         // Without reasoning the reason is another one.
         let used = rejected.filter_request(&request, &endpoint).rejectable;
-        assert!(!rejected.record(RetryAdvice::WithoutReasoning, used, &request, &endpoint));
+        assert!(!rejected.record(Omission::Reasoning, &used, &request, &endpoint));
 
         messages.push(answer(&["c"]));
         assert_eq!(n_thoughts(&rejected, &messages, &endpoint), 1, "later thoughts are sent");
@@ -166,17 +158,17 @@ mod tests {
         let request =
             Request { max_output_tokens: Some(1000), ..Request::new(Purpose::Main, "", &[]) };
         for (wire, again, n_retries) in [
-            (WireFormat::OpenaiResponses, RetryAdvice::WithoutReasoning, 1),
-            (WireFormat::AnthropicMessages, RetryAdvice::WithoutReasoning, 0),
-            (WireFormat::AnthropicMessages, RetryAdvice::WithoutThinking, 1),
-            (WireFormat::OpenaiChat, RetryAdvice::WithoutThinking, 0),
-            (WireFormat::OpenaiChat, RetryAdvice::WithoutAnswerLimit, 1),
+            (WireFormat::OpenaiResponses, Omission::Reasoning, 1),
+            (WireFormat::AnthropicMessages, Omission::Reasoning, 0),
+            (WireFormat::AnthropicMessages, Omission::Thinking, 1),
+            (WireFormat::OpenaiChat, Omission::Thinking, 0),
+            (WireFormat::OpenaiChat, Omission::AnswerLimit, 1),
         ] {
             let mut endpoint = Endpoint::new("p/m", "http://h");
             (endpoint.wire, endpoint.thinking) = (wire, Some(true));
             for attempt in 0..3 {
                 let used = rejected.filter_request(&request, &endpoint).rejectable;
-                let is_retried = rejected.record(again, used, &request, &endpoint);
+                let is_retried = rejected.record(again, &used, &request, &endpoint);
                 assert_eq!(is_retried, attempt < n_retries, "{wire:?} {again:?} {attempt}");
             }
         }

@@ -71,9 +71,7 @@ impl RetrySettings {
                 return Err(error);
             }
             RetryAdvice::After(delay) => delay,
-            RetryAdvice::WithoutReasoning
-            | RetryAdvice::WithoutThinking
-            | RetryAdvice::WithoutAnswerLimit => Duration::ZERO,
+            RetryAdvice::Without(_) => Duration::ZERO,
             RetryAdvice::WithBackoff => {
                 let doubled = self.base_delay.saturating_mul(1 << (attempt - 1).min(16));
                 let doubled = doubled.min(MAX_DELAY).min(self.time_limit / 4);
