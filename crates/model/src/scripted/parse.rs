@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use regex::{Regex, RegexBuilder};
+use serde::de::DeserializeOwned;
 
 use super::fault::Fault;
 use super::template::Template;
@@ -80,10 +81,10 @@ impl TurnDraft {
             "expect" => self.expect.push(parse_regex(value)?),
             "when" => self.when.push(parse_regex(value)?),
             "times" => set_once(word, &mut self.times, parse_times(value.trim())?)?,
-            "for" => set_once(word, &mut self.purpose, parse_purpose(value.trim())?)?,
+            "for" => set_once(word, &mut self.purpose, parse_name(word, value.trim())?)?,
             "usage" => set_once(word, &mut self.usage, parse_usage(value)?)?,
             "pause" => set_once(word, &mut self.pause, parse_duration(value.trim())?)?,
-            "fault" => set_once(word, &mut self.fault, Fault::parse(value.trim())?)?,
+            "fault" => set_once(word, &mut self.fault, parse_name(word, value.trim())?)?,
             _ => return Err(format!("unknown word `{word}`; the words are {WORDS}")),
         }
         Ok(())
@@ -118,7 +119,7 @@ impl TurnDraft {
                 ));
             }
             Some(fault) if fault.replaces_answer() && !is_silent => {
-                return Err((line, format!("`fault: {}` allows no text", fault.name())));
+                return Err((line, format!("the fault {fault:?} allows no text")));
             }
             Some(Fault::BrokenJson) if self.calls.is_empty() => {
                 return Err((line, "`fault: broken_json` wants a `call:` to break".into()));
@@ -178,10 +179,10 @@ fn parse_regex(text: &str) -> Result<Regex, String> {
     regex.map_err(|error| format!("`{text}` is not a regular expression: {error}"))
 }
 
-fn parse_purpose(word: &str) -> Result<Purpose, String> {
-    serde_json::from_value(word.into()).map_err(|_| {
-        let words = variant_names::<Purpose>().join(", ");
-        format!("`for: {word}` is unknown; there are {words}")
+fn parse_name<T: DeserializeOwned>(word: &str, name: &str) -> Result<T, String> {
+    serde_json::from_value(name.into()).map_err(|_| {
+        let names = variant_names::<T>().join(", ");
+        format!("`{word}: {name}` is unknown; there are {names}")
     })
 }
 
@@ -209,18 +210,8 @@ fn parse_usage(value: &str) -> Result<Usage, String> {
 }
 
 fn parse_duration(value: &str) -> Result<Duration, String> {
-    let end = value.find(|c: char| c.is_alphabetic()).unwrap_or(value.len());
-    let (number, unit) = value.split_at(end);
-    let milliseconds = match unit {
-        "ms" => Some(1),
-        "s" => Some(1000),
-        "m" => Some(60_000),
-        _ => None,
-    };
-    let number = number.trim().parse::<u64>().ok();
-    let product = number.zip(milliseconds).and_then(|(number, unit)| number.checked_mul(unit));
-    product
-        .map(Duration::from_millis)
+    let span = value.parse::<jiff::SignedDuration>().ok();
+    span.and_then(|span| Duration::try_from(span).ok())
         .ok_or_else(|| format!("`{value}` is not a duration: write `200ms`, `3s` or `1m`"))
 }
 

@@ -184,7 +184,7 @@ fn scripted_model_page_is_up_to_date() {
     let scripts = blocks.filter(|block| block.contains("\n    ---\n"));
     let scripts = scripts.map(|block| block.replace("\n    ", "\n").trim_start().to_owned());
     assert_eq!(scripts.map(|script| scripted(&script).script.len()).sum::<usize>(), 9);
-    for (name, _) in Fault::NAMES {
+    for name in agent_protocol::variant_names::variant_names::<Fault>() {
         assert!(page.contains(&format!("| `{name}`")) || page.contains(&format!(", `{name}` |")));
     }
 }

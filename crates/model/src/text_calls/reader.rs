@@ -26,6 +26,7 @@ pub(super) enum Segment {
     },
 }
 
+#[derive(Default)]
 pub(super) struct TextCallReader<'a> {
     tools: &'a [ToolSpec],
     /// Text that is not classified yet.
@@ -41,9 +42,10 @@ pub(super) struct TextCallReader<'a> {
     max_held_bytes: usize,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum ReaderState {
     /// At the beginning of a line, or after a call: a call may begin here.
+    #[default]
     LineStart,
     /// Further in a line: its rest is text.
     InLine,
@@ -94,15 +96,7 @@ impl CallMarker {
 
 impl<'a> TextCallReader<'a> {
     pub(super) fn new(tools: &'a [ToolSpec], max_held_bytes: usize) -> Self {
-        Self {
-            tools,
-            buffer: String::new(),
-            state: ReaderState::LineStart,
-            fence: 0,
-            has_begun: false,
-            call_bytes: 0,
-            max_held_bytes,
-        }
+        Self { tools, max_held_bytes, ..Self::default() }
     }
 
     pub(super) fn push(&mut self, text: &str) -> Vec<Segment> {
