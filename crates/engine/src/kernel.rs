@@ -16,7 +16,6 @@ mod consult;
 mod directives;
 mod ending;
 mod evaluate;
-mod fallback;
 mod hooks;
 mod loop_detector;
 mod message;
@@ -42,7 +41,6 @@ pub use answer_schema::AnswerSchema;
 pub use background_request::{BackgroundRequestError, BackgroundRequester, SpendLimit};
 pub use checks::Checks;
 use evaluate::{RoundOutcome, evaluate};
-use fallback::ReplacedModel;
 pub use message::{Attachment, ExpandedMessage, MessageExpander};
 pub use recall::LessonMemory;
 use spend::ModelCost;
@@ -51,6 +49,7 @@ use state::State;
 pub use sub_agent::{CallIds, SessionModels, SubAgent};
 use think::ModelView;
 use turn::Turn;
+use user_operations::ReplacedModel;
 pub use verify::Verifier;
 
 use crate::context::{

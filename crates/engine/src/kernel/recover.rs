@@ -22,6 +22,7 @@ use agent_protocol::reflection::{
     Reflection, SuggestedAction, extract_proposals, find_widening_word,
 };
 use agent_protocol::shorten;
+use agent_protocol::variant_names::variant_names;
 use agent_protocol::view::{call_line, render_for_model};
 
 const REFLECTION_TOKENS: u64 = 400;
@@ -358,12 +359,7 @@ impl Kernel {
     fn describe_plan(&self, turn: &Turn) -> String {
         let mut text = String::from("Plan:\n");
         for todo in &self.plan.todos {
-            let status = match todo.status {
-                TodoStatus::Pending => "pending",
-                TodoStatus::InProgress => "in_progress",
-                TodoStatus::Completed => "completed",
-                TodoStatus::Cancelled => "cancelled",
-            };
+            let status = variant_names::<TodoStatus>()[todo.status as usize];
             text.push_str(&format!("- [{status}] {}\n", todo.content));
         }
         if self.plan.todos.is_empty() {

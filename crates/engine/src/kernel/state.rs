@@ -71,7 +71,7 @@ impl FailedCall {
 }
 
 /// The input of the decisions.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// The last round achieved its purpose.
     pub(crate) step_success: bool,
@@ -98,23 +98,7 @@ pub(crate) struct State {
 
 impl State {
     pub(crate) fn new(limits: Recovery) -> Self {
-        Self {
-            step_success: true,
-            last_failure: None,
-            single_step_repair_count: 0,
-            task_replan_count: 0,
-            consecutive_failures: 0,
-            unvaried_failures: 0,
-            limits,
-            chains: BTreeMap::new(),
-            failing_chains: Vec::new(),
-            step_had_success: false,
-            n_edits: 0,
-            failed_call: None,
-            reflections: 0,
-            current_step: 0,
-            loop_detector: LoopDetector::default(),
-        }
+        Self { step_success: true, limits, ..Self::default() }
     }
 
     pub(crate) fn counters(&self) -> Counters {

@@ -1,4 +1,4 @@
-//! Operations of the user between two turns.
+//! Operations of the user between two turns, and the change to another model within one.
 
 use std::sync::Arc;
 
@@ -6,7 +6,14 @@ use super::{ConfiguredModel, Kernel};
 use crate::registry::Registry;
 use agent_protocol::event::EventBody;
 use agent_protocol::message::Part;
+use agent_protocol::model::{ModelError, ModelErrorKind};
 use agent_protocol::pluralize;
+
+/// The main model, while another one replaces it.
+pub(super) struct ReplacedModel {
+    pub(super) configured_model: ConfiguredModel,
+    fallbacks_tried: usize,
+}
 
 impl Kernel {
     /// Records a command that the user ran: the model sees it with the next message.
@@ -26,6 +33,30 @@ impl Kernel {
         self.parts.main = configured;
         self.offer_all_tools();
         self.reduce_tools();
+    }
+
+    /// False: there is no other model, or it would not help.
+    pub(super) fn use_fallback_model(&mut self, error: &ModelError) -> bool {
+        let tried = self.replaced_model.as_ref().map_or(0, |replaced| replaced.fallbacks_tried);
+        let Some(next) = self.parts.fallback.get(tried).cloned() else { return false };
+        if !matches!(error.kind, ModelErrorKind::Unavailable | ModelErrorKind::Quota) {
+            return false;
+        }
+        self.parts.events.emit(EventBody::ModelFallback {
+            from: self.model().to_owned(),
+            to: next.model.id().to_owned(),
+            reason: error.message.clone(),
+        });
+        let replaced = self.replaced_model.take();
+        let main =
+            replaced.map_or_else(|| self.parts.main.clone(), |replaced| replaced.configured_model);
+        self.set_model(next);
+        if let Some(sentence) = self.hidden_images_note() {
+            self.parts.events.emit(EventBody::error("images", sentence));
+        }
+        self.replaced_model =
+            Some(ReplacedModel { configured_model: main, fallbacks_tried: tried + 1 });
+        true
     }
 
     /// What the user should know about images of the conversation that are not sent to the current model.

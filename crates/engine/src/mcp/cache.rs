@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::server::ToolInfo;
@@ -12,22 +11,16 @@ use agent_protocol::disk;
 /// A larger file is not stored.
 const MAX_BYTES: u64 = 8 << 20;
 
-#[derive(Serialize, Deserialize)]
-struct CachedTools {
-    tools: Vec<ToolInfo>,
-}
-
 /// `None` if no tools are stored for these settings.
 pub(super) fn read(folder: &Path, settings: &ServerSettings) -> Option<Vec<ToolInfo>> {
     let bytes = disk::read_small(&cache_path(folder, settings)?, MAX_BYTES).ok()?;
-    Some(serde_json::from_slice::<CachedTools>(&bytes).ok()?.tools)
+    serde_json::from_slice(&bytes).ok()
 }
 
 /// A failure only means that the next session does not have the tools.
 pub(super) fn write(folder: &Path, settings: &ServerSettings, tools: &[ToolInfo]) {
     let Some(path) = cache_path(folder, settings) else { return };
-    let content = CachedTools { tools: tools.to_vec() };
-    let Ok(bytes) = serde_json::to_vec(&content) else { return };
+    let Ok(bytes) = serde_json::to_vec(tools) else { return };
     let is_known = disk::read_small(&path, MAX_BYTES).is_ok_and(|stored| stored == bytes);
     if bytes.len() as u64 <= MAX_BYTES
         && !is_known

@@ -1,6 +1,5 @@
 //! The thread of the servers: connects to each, restarts one that ended, and keeps its tools up to date.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -260,18 +259,6 @@ fn tool_from_json(tool: &Value) -> Option<ToolInfo> {
     ))
 }
 
-fn file_url(path: &Path) -> String {
-    let mut url = "file://".to_owned();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => url.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => url.push(char::from(*byte)),
-            byte => url.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    url
-}
-
 #[derive(Default)]
 struct ListChanges {
     tools: Notify,
@@ -299,7 +286,8 @@ impl ClientHandler for McpClient {
         _: RequestContext<RoleClient>,
     ) -> Result<rmcp::model::ListRootsResult, ErrorData> {
         let root = self.server.settings.root.iter();
-        let roots = root.map(|root| rmcp::model::Root::new(file_url(root)));
+        let urls = root.filter_map(|root| url::Url::from_file_path(root).ok());
+        let roots = urls.map(|url| rmcp::model::Root::new(String::from(url)));
         Ok(rmcp::model::ListRootsResult::new(roots.collect()))
     }
 

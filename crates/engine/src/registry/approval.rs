@@ -30,23 +30,8 @@ pub(super) enum Approver {
     UserOrHook,
 }
 
-/// What is decided about a call without a question to the user.
-enum Decision {
-    Approved(Approver),
-    Refused(Failure),
-    MustAsk(Reason),
-}
-
-impl Decision {
-    /// `None`: the user must be asked.
-    fn outcome(self) -> Option<Result<Approver, Failure>> {
-        match self {
-            Self::Approved(approver) => Some(Ok(approver)),
-            Self::Refused(failure) => Some(Err(failure)),
-            Self::MustAsk(_) => None,
-        }
-    }
-}
+/// What is decided about a call without a question to the user; `Err`: the user must be asked, for this reason.
+type Decision = Result<Result<Approver, Failure>, Reason>;
 
 impl Registry {
     /// Rules on a call; asks the user if the ruling is to ask and the session is attended.
@@ -59,9 +44,8 @@ impl Registry {
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
         let reason = match self.decide_without_user(call, effect, context) {
-            Decision::Approved(approver) => return Ok(approver),
-            Decision::Refused(failure) => return Err(failure),
-            Decision::MustAsk(reason) => reason,
+            Ok(outcome) => return outcome,
+            Err(reason) => reason,
         };
         if self.control.can_ask_approval() {
             return self.ask_user(call, prepared, context, reason).await;
@@ -94,20 +78,20 @@ impl Registry {
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
                 self.record_ruling(call, "allow", plain_reason("hook", text), context);
-                Decision::Approved(Approver::UserOrHook)
+                Ok(Ok(Approver::UserOrHook))
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
-                Decision::MustAsk(plain_reason("hook", with_reason("a hook asks before this", why)))
+                Err(plain_reason("hook", with_reason("a hook asks before this", why)))
             }
-            (Ruling::Ask(reason), _) => Decision::MustAsk(reason),
+            (Ruling::Ask(reason), _) => Err(reason),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
                     self.record_ruling(call, "allow", reason, context);
                 }
-                Decision::Approved(Approver::Policy)
+                Ok(Ok(Approver::Policy))
             }
             (Ruling::Refuse(code, reason), _) => {
-                Decision::Refused(self.refuse_call(call, effect, code, reason, context))
+                Ok(Err(self.refuse_call(call, effect, code, reason, context)))
             }
         }
     }
@@ -201,7 +185,7 @@ impl Registry {
         let diff = prepared.draft.as_ref().map(|draft| draft.diff(DiffSize::Whole).text);
         let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if let Some(outcome) = self.decide_without_user(call, effect, context).outcome() {
+        if let Ok(outcome) = self.decide_without_user(call, effect, context) {
             return outcome;
         }
         let path = prepared.target.checked_path.as_ref().filter(|path| path.is_link());
@@ -228,8 +212,7 @@ impl Registry {
                     // An answer to another call's questions.
                     Some(UserReply::Answers(_)) => {}
                     Some(UserReply::ModeRequested) => {
-                        let decision = self.decide_without_user(call, effect, context);
-                        if let Some(outcome) = decision.outcome() {
+                        if let Ok(outcome) = self.decide_without_user(call, effect, context) {
                             break Err(outcome);
                         }
                     }
