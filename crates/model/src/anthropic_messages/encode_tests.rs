@@ -35,7 +35,7 @@ fn message(role: Role, parts: Vec<Part>) -> Message {
 }
 
 fn encoded(request: &Request<'_>) -> String {
-    String::from_utf8(body(request, &endpoint())).expect("JSON is UTF-8")
+    String::from_utf8(encode(request, &endpoint()).body).expect("JSON is UTF-8")
 }
 
 fn sent(request: &Request<'_>) -> Value {
@@ -248,7 +248,7 @@ fn limit_and_format_of_the_answer() {
     let with_schema = Request { answer_schema: Some(&schema), ..plain };
     let mut endpoint = endpoint();
     let sent = |request: &Request<'_>, endpoint: &Endpoint| {
-        serde_json::from_slice::<Value>(&body(request, endpoint)).expect("JSON")
+        serde_json::from_slice::<Value>(&encode(request, endpoint).body).expect("JSON")
     };
     assert_eq!(sent(&plain, &endpoint)["max_tokens"], 32_000);
     endpoint.dialect.structured_outputs = Some(true);
@@ -275,7 +275,7 @@ fn dialect_and_thinking_are_applied() {
     }];
     let sent = |endpoint: &Endpoint, purpose: Purpose| {
         let request = Request { purpose, tools: &tools, ..request(&[]) };
-        let body = serde_json::from_slice::<Value>(&body(&request, endpoint)).expect("JSON");
+        let body = serde_json::from_slice::<Value>(&encode(&request, endpoint).body).expect("JSON");
         (body.get("tool_choice").cloned(), body.get("thinking").cloned())
     };
     let mut endpoint = Endpoint::new("p/m", "http://h");

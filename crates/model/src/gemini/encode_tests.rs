@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use agent_protocol::message::{ImageSource, answer_parts};
 use agent_protocol::model::Purpose;
-use agent_protocol::provider::WireFormat;
+use agent_protocol::provider::{Effort, WireFormat};
 use agent_protocol::tool::ToolSpec;
 
 const MODEL: &str = "google/gemini-3-pro";
@@ -20,7 +20,7 @@ fn request(messages: &[Message]) -> Request<'_> {
 }
 
 fn encoded(request: &Request<'_>) -> String {
-    String::from_utf8(body(request, &endpoint())).expect("JSON is UTF-8")
+    String::from_utf8(encode(request, &endpoint()).body).expect("JSON is UTF-8")
 }
 
 fn sent(messages: &[Message]) -> Value {
@@ -276,7 +276,8 @@ fn settings_of_the_thinking_are_sent_to_models_that_take_them_or_with_an_effort(
     ] {
         let endpoint = Endpoint { thinking, ..endpoint() };
         let request = Request { effort, ..request(&[]) };
-        let body = serde_json::from_slice::<Value>(&body(&request, &endpoint)).expect("JSON");
+        let body =
+            serde_json::from_slice::<Value>(&encode(&request, &endpoint).body).expect("JSON");
         assert_eq!(body["generationConfig"].get("thinkingConfig").cloned(), expected);
     }
 }
@@ -287,7 +288,9 @@ fn schema_of_the_answer_is_left_out_if_the_server_enforces_none() {
     let request = Request { answer_schema: Some(&schema), ..request(&[]) };
     let mut endpoint = endpoint();
     let is_sent = |endpoint: &Endpoint| {
-        String::from_utf8(body(&request, endpoint)).expect("UTF-8").contains("responseJsonSchema")
+        String::from_utf8(encode(&request, endpoint).body)
+            .expect("UTF-8")
+            .contains("responseJsonSchema")
     };
     assert!(is_sent(&endpoint));
     endpoint.dialect.structured_outputs = Some(false);

@@ -26,7 +26,7 @@ fn encoded(request: &Request<'_>) -> String {
 }
 
 fn encoded_for(request: &Request<'_>, endpoint: &Endpoint) -> String {
-    String::from_utf8(body(request, endpoint)).expect("JSON is UTF-8")
+    String::from_utf8(encode(request, endpoint).body).expect("JSON is UTF-8")
 }
 
 #[test]
