@@ -76,6 +76,7 @@ impl Policy {
         // In a loop, after an assignment or in a substitution, a word may hold anything.
         line.is_fully_parsed()
             && line.runs_as_written()
+            && !line.has_substitution()
             && commands.iter().enumerate().all(|(at, command)| {
                 let is_named = findings.iter().any(|it| it.at == at && it.needs(right))
                     && command.opens_no_file()

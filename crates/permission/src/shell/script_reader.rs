@@ -194,11 +194,11 @@ impl ScriptReader<'_> {
             }
             "list" => self.visit_statements(node, context),
             "subshell" | "command_substitution" | "process_substitution" => {
-                self.mark_not_plain(context);
+                self.record_compound(node, context);
                 self.visit_isolated(node, context);
             }
             "function_definition" => {
-                self.mark_not_plain(context);
+                self.record_compound(node, context);
                 if let Some(name) = node.child_by_field_name("name") {
                     self.script.functions.push(self.text[name.byte_range()].to_owned());
                 }
@@ -210,7 +210,7 @@ impl ScriptReader<'_> {
             "heredoc_body" | "heredoc_start" | "heredoc_end" => self.visit_nested(node),
             // `((…))`, `if`, `for`, `while`, `case`, `{ … }`, `!`, and unknown nodes.
             kind if node.is_named() => {
-                self.mark_not_plain(context);
+                self.record_compound(node, context);
                 if is_word(kind) {
                     self.visit_nested(node);
                     return;
@@ -228,10 +228,18 @@ impl ScriptReader<'_> {
         }
     }
 
-    fn mark_not_plain(&mut self, context: &StatementContext) {
+    fn record_compound(&mut self, node: Node<'_>, context: &StatementContext) {
         if context.is_top {
-            self.script.is_plain = false;
-            self.script.pipelines.push(Pipeline::default());
+            let body = self.text_of(node).replace("$(", "");
+            // In a subshell bash reports no statuses.
+            let is_reported = match node.kind() {
+                "function_definition" => true,
+                "if_statement" | "for_statement" | "while_statement" | "case_statement"
+                | "compound_statement" => !body.contains('('),
+                _ => false,
+            };
+            self.script.is_plain &= is_reported;
+            self.script.pipelines.push(Pipeline { at: node.byte_range(), ..Pipeline::default() });
         }
     }
 
@@ -399,7 +407,7 @@ impl ScriptReader<'_> {
         for child in children(node) {
             match child.kind() {
                 "command_substitution" | "process_substitution" => {
-                    self.script.is_plain = false;
+                    self.script.has_substitution = true;
                     self.with_depth(|reader| {
                         reader.visit_isolated(child, &StatementContext::default());
                     });

@@ -133,6 +133,20 @@ async fn failed_parts_of_a_list_are_named() {
         ("ls nowhere && echo a; echo b", "Exited 0, but `ls nowhere` exited 2."),
         ("nosuch\nfalse\ntrue", "Exited 0, but `nosuch` exited 127 (not found), `false` exited 1."),
         ("false; exit 0", "Exited 0, but `false` exited 1."),
+        (
+            "false | cat; wc $(ls -d .) 2>&1 | cat; true",
+            "Exited 0, but stage 1/2 `false` exited 1, stage 1/2 `wc $(ls -d .) 2>&1` exited 1.",
+        ),
+        (
+            "grep -q x $(echo nowhere /dev/null) 2>/dev/null; grep -q x $(echo /dev/null); true",
+            "Exited 0, but `grep -q x $(echo nowhere /dev/null) 2>/dev/null` exited 2.",
+        ),
+        ("f() { false; }; f; true", "Exited 0, but `f` exited 1."),
+        (
+            "false; for n in 1 2; do false; done; ls -d $(echo nowhere); true",
+            "Exited 0, but `false` exited 1, `ls -d $(echo nowhere)` exited 2.",
+        ),
+        ("if false; then true; fi; while false; do true; done; true", "Exited 0, without output."),
         ("false || true", "Exited 0, without output."),
         ("false && true || true; true", "Exited 0, without output."),
         ("test -f nowhere; grep -q x nowhere 2>/dev/null || true", "Exited 0, without output."),
