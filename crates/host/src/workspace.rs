@@ -48,12 +48,17 @@ pub use replace::WriteResult;
 pub use snapshot::{CutLines, FileStat, Snapshot};
 pub use spill::{SpillFile, SpillFolder};
 pub use text::{LineEnding, Text, plain};
-pub use walk::{FileKind, SkippedCounts, ThreadResults, Walk, WalkEntry, WalkRules, WalkedPath};
+pub use walk::{
+    FileKind, SkippedCounts, ThreadResults, Walk, WalkEntry, WalkRules, WalkedPath, is_cache,
+};
 
 use agent_protocol::envelope::{ErrorCode, Failure};
 use parking_lot::Mutex;
 use snapshot::Snapshots;
 use tracked_hidden::TrackedHiddenPaths;
+
+/// An operation that changed a file, in words, and the time of its end in milliseconds.
+pub type Author = (String, i64);
 
 /// The project's files and their snapshots.
 #[derive(Debug)]
@@ -70,6 +75,8 @@ pub struct Workspace {
     guarded: GuardedPaths,
     searched_folders: Mutex<HashSet<PathBuf>>,
     tracked_hidden: Arc<TrackedHiddenPaths>,
+    /// Whose changes the model was told about.
+    named_authors: Mutex<HashSet<Author>>,
 }
 
 impl Workspace {
@@ -86,6 +93,7 @@ impl Workspace {
             guarded: GuardedPaths::default(),
             searched_folders: Mutex::default(),
             tracked_hidden: Arc::default(),
+            named_authors: Mutex::default(),
         })
     }
 
@@ -109,6 +117,7 @@ impl Workspace {
             guarded: self.guarded.clone(),
             searched_folders: Mutex::new(self.searched_folders.lock().clone()),
             tracked_hidden: Arc::clone(&self.tracked_hidden),
+            named_authors: Mutex::default(),
         }
     }
 
@@ -150,6 +159,13 @@ impl Workspace {
     /// The snapshot of a file that was read or written in this session. May wait for the hash of a large file.
     pub fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
         self.snapshots.get(path.absolute())
+    }
+
+    /// Those of these authors that were not named before: one command may have changed many files.
+    pub fn unnamed_authors(&self, authors: &[Author]) -> Vec<String> {
+        let mut named = self.named_authors.lock();
+        let new = authors.iter().filter(|author| named.insert((*author).clone()));
+        new.map(|(name, _)| name.clone()).collect()
     }
 
     /// The file counts as not read.

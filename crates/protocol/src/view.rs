@@ -14,6 +14,13 @@ use super::{Object, pluralize, shorten};
 /// A text of more bytes, or of several lines, is shown below the line of JSON.
 const MAX_INLINE_BYTES: usize = 120;
 
+/// Ends the text of a result that repeats an earlier one.
+pub const SAME_ANSWER_NOTE: &str = " Note: this is the same call with the same answer as before.";
+/// Changed files that are named.
+const MAX_CHANGED_FILES: usize = 10;
+/// Directories of other changed files.
+const MAX_DIRECTORIES: usize = 3;
+
 /// The model's view. The same envelope always gives the same view.
 pub fn render_for_model(envelope: &Envelope) -> String {
     let mut head = Object::new();
@@ -39,7 +46,8 @@ pub fn render_for_model(envelope: &Envelope) -> String {
     for (name, value) in envelope.data.iter().filter(|(name, _)| !is_redundant(envelope, name)) {
         let value = match (name.as_str(), value) {
             ("files_changed", Value::Array(files)) => {
-                &files.iter().filter(|file| !is_named(file)).cloned().collect()
+                let files = files.iter().filter(|file| !is_named(file)).filter_map(Value::as_str);
+                &list_changed_files(&files.collect::<Vec<_>>())
             }
             ("stdout" | "stderr", Value::String(text)) => &plain_output(text).into(),
             _ => value,
@@ -62,6 +70,22 @@ pub fn render_for_model(envelope: &Envelope) -> String {
         view.push_str(text.strip_suffix('\n').unwrap_or(&text));
     }
     view
+}
+
+/// The first names; of the others the number and the directories.
+fn list_changed_files(files: &[&str]) -> Value {
+    let (named, others) = files.split_at(files.len().min(MAX_CHANGED_FILES));
+    let mut directories: Vec<&str> =
+        others.iter().map(|file| file.rsplit_once('/').map_or(".", |(path, _)| path)).collect();
+    directories.sort_unstable();
+    directories.dedup();
+    let more = match directories.split_at(directories.len().min(MAX_DIRECTORIES)) {
+        ([], _) => None,
+        (named, []) => Some(named.join(", ")),
+        (named, _) => Some(named.join(", ") + ", …"),
+    };
+    let more = more.map(|places| format!("and {} more in {places}", others.len()));
+    named.iter().map(|file| (*file).to_owned()).chain(more).collect()
 }
 
 fn first_line(envelope: &Envelope, mut head: Object) -> String {
@@ -327,9 +351,9 @@ mod tests {
                 "status": "success",
                 "data": {"stdout": "no line end", "stderr": "", "exit_code": 0, "files_changed": ["a", "b"],
                          "read_again": ["a"]},
-                "text": "Exited 0. Note: read again only what you will edit: a."
+                "text": "Exited 0. Note: files you read changed: a."
             }),
-            "Exited 0. Note: read again only what you will edit: a. {\"files_changed\":[\"b\"]}\nno line end",
+            "Exited 0. Note: files you read changed: a. {\"files_changed\":[\"b\"]}\nno line end",
         );
     }
 

@@ -32,7 +32,7 @@ const RULES: [(&str, &str); 22] = [
     (DECISION, "`sed` for the same change in many files"),
     (DECISION, "It may be open at the final answer"),
     (RECOVERY, "Empty result: check the arguments, then try other words"),
-    (RECOVERY, "NOT_READ and CONFLICT show the file as it is now"),
+    (RECOVERY, "NOT_READ and CONFLICT show the lines concerned"),
     (RECOVERY, "never send the same call again"),
     (RECOVERY, "After three failed attempts at the same step, stop and report"),
     (RECOVERY, "Name each changed file and how it changed, what was run"),

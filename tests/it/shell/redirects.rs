@@ -63,7 +63,7 @@ fn redirected_line_has_the_output_of_bash() {
         let answer = project.call("Bash", &json!({"command": line}));
         assert!(answer["error"].is_null(), "{line}: {answer}");
         assert_eq!(printed(&answer), bash(&project, line), "{line}: {answer}");
-        says(&answer, "/text", " tool instead of Bash for ");
+        says(&answer, "/text", " tool instead of Bash");
     }
 }
 
@@ -103,7 +103,8 @@ fn other_lines_run_in_bash() {
     let long: String = (0..5000).map(|n| format!("row {n}\n")).collect();
     project.test.write("long.txt", &long);
     let answer = project.call("Bash", &json!({"command": "cat long.txt"}));
-    assert_eq!(answer["data"]["redirected_to"], Value::Null);
+    says(&answer, "/text", "Read lines 1-2000 of 5000 of long.txt; continue with start_line 2001.");
+    assert_eq!((&answer["status"], answer["data"].get("full_output")), (&json!("partial"), None));
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn redirected_line_counts_as_a_read_without_an_extra_call() {
     let messages = read["messages"].as_array().unwrap();
     let result = text(messages.last().unwrap(), "/content");
     assert!(
-        result.contains("Use Read tool instead of Bash for reading files; answered by Read")
+        result.contains("Use Read tool instead of Bash: {\"path\":\"a.txt\"}. Read all of a.txt")
             && result.contains("1 | one"),
         "{result}"
     );
@@ -285,4 +286,25 @@ fn lines_shown_earlier_still_count_if_a_later_read_is_cut() {
     let finished = test.events_of("tool.finished");
     assert_eq!(finished[2]["envelope"]["status"], "partial", "the third reading was cut");
     assert_eq!(test.read("a.txt"), "x");
+}
+
+#[test]
+fn repeated_results_and_caches_cost_nothing() {
+    let make = "mkdir -p src/__pycache__ c; touch c/CACHEDIR.TAG c/x src/__pycache__/a.pyc; \
+                for n in $(seq 10 33); do echo $n > src/$n; done";
+    let read = || server::sse_calls(&[("Read", json!({"path": "a.txt"}))]);
+    let bash = server::sse_calls(&[("Bash", json!({"command": make}))]);
+    let server = Server::playing([read(), read(), bash, server::sse_text("done")]);
+    let config = format!("model = \"test/m\"\n[providers.test]\nbase_url = \"{}\"\n", server.url());
+    let test = Test::new().user_config(&config).file("a.txt", "one line\nanother\n");
+    test.agent(&["run", "task", "--allow", "Bash"]).expect_code(0);
+    let requests = server.finish();
+    let last = requests[3].json();
+    let messages = last["messages"].as_array().unwrap();
+    let results: Vec<&str> =
+        messages.iter().filter(|it| it["role"] == "tool").map(|it| text(it, "/content")).collect();
+    let note = "Note: this is the same call with the same answer as before.";
+    assert_eq!(results[1], format!("Read all of a.txt (2 lines). {note}"));
+    let changed = "\"src/18\",\"src/19\",\"and 14 more in src\"]";
+    assert!(results[2].contains(changed) && !results[2].contains("pyc"), "{}", results[2]);
 }

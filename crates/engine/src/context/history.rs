@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::call_outcome::CallOutcome;
+use super::call_outcome::{CallAction, CallOutcome};
 use super::pins;
 use super::rules;
 use agent_protocol::envelope::Envelope;
@@ -15,7 +15,7 @@ use agent_protocol::message::{
 use agent_protocol::model::{Purpose, StopReason};
 use agent_protocol::prompt::{Prompt, Prompts, fill};
 use agent_protocol::recall::RecallMoment;
-use agent_protocol::view::{call_line, describe_undone_files, render_for_model};
+use agent_protocol::view::{SAME_ANSWER_NOTE, call_line, describe_undone_files, render_for_model};
 
 const UNDONE: Prompt = Prompt::named("feedback/undone.md");
 const DIRECTORY_ADDED: Prompt = Prompt::named("feedback/directory_added.md");
@@ -183,19 +183,41 @@ impl History {
     ) {
         let parts = answer_parts(text, calls, carried);
         self.push(Message { role: Role::Assistant, parts }, MessageKind::Answer);
-        let results = calls
-            .iter()
-            .zip(envelopes)
-            .map(|(call, envelope)| result_part(&call.id, envelope, render_for_model(envelope)));
-        let message = Message { role: Role::Tool, parts: results.collect() };
-        let outcomes =
-            calls.iter().zip(envelopes).map(|(call, e)| CallOutcome::from_envelope(&call.name, e));
-        self.push(message, MessageKind::Results(outcomes.collect()));
+        let (mut results, mut outcomes) = (Vec::new(), Vec::new());
+        for (call, envelope) in calls.iter().zip(envelopes) {
+            let mut view = render_for_model(envelope);
+            let mut outcome = CallOutcome::from_envelope(&call.name, envelope);
+            let is_of_file = envelope.error().is_none() && envelope.context.path_resolved.is_some();
+            if let Some((head, _)) = view.split_once('\n')
+                && is_of_file
+                && self.has_result(&view)
+            {
+                view = head.to_owned();
+                outcome.action = CallAction::Other { path: envelope.context.path_resolved.clone() };
+            }
+            results.push(result_part(&call.id, envelope, view));
+            outcomes.push(outcome);
+        }
+        let message = Message { role: Role::Tool, parts: results };
+        self.push(message, MessageKind::Results(outcomes));
         for (call, text) in std::mem::take(&mut self.pending_texts) {
             if calls.iter().any(|answered| answered.id == call) {
                 self.append_to_result(&call, &text, None);
             }
         }
+    }
+
+    /// An earlier result has the same text, except for the note of the repetition.
+    fn has_result(&self, repeated: &str) -> bool {
+        let Some(at) = repeated.find(SAME_ANSWER_NOTE) else { return false };
+        let (head, tail) = (&repeated[..at], &repeated[at + SAME_ANSWER_NOTE.len()..]);
+        let is_same = |part: &Part| match part {
+            Part::Result(result) => {
+                result.text.strip_prefix(head).is_some_and(|rest| rest.starts_with(tail))
+            }
+            _ => false,
+        };
+        self.messages.iter().rev().flat_map(|message| &message.parts).any(is_same)
     }
 
     /// Appends the result of a call that the kernel made to the result of the model's call. The latter was not sent

@@ -178,13 +178,20 @@ pub(super) fn rename_aliases(
         }
     }
     for (name, value) in arguments.iter_mut() {
-        if let Some(text) = value.as_str()
-            && let Some(alias) =
-                VALUE_ALIASES.iter().find(|alias| alias.0 == name && alias.1 == text)
-        {
-            *value = alias.2.into();
+        let property = &schema["properties"][name];
+        if let Some(text) = value.as_str() {
+            let alias = VALUE_ALIASES.iter().find(|alias| alias.0 == name && alias.1 == text);
+            let meant = match (alias, property["type"].as_str()) {
+                (Some(alias), _) => Some(alias.2.into()),
+                (None, Some("integer")) => text.trim().parse::<i64>().ok().map(Value::from),
+                (None, Some("boolean")) => text.trim().parse::<bool>().ok().map(Value::from),
+                (None, _) => None,
+            };
+            if let Some(meant) = meant {
+                *value = meant;
+            }
         }
-        let items = &schema["properties"][name]["items"];
+        let items = &property["items"];
         for (n, item) in value.as_array_mut().into_iter().flatten().enumerate() {
             if let Value::Object(item) = item {
                 rename_aliases(items, item, &format!("{place}{name}.{n}."), ignored)?;

@@ -13,14 +13,14 @@ use super::Registry;
 use crate::tools::{CallTarget, shorten_command};
 use agent_host::git_guard::{GitGuard, GuardReport};
 use agent_host::workspace::{
-    ChangedFiles, Checkpoints, OpenOperation, OperationScope, USER_PROGRAMS,
+    ChangedFiles, Checkpoints, OpenOperation, OperationScope, USER_PROGRAMS, is_cache,
 };
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::event::EventBody;
 use agent_protocol::message::ToolCall;
 use agent_protocol::tool::{CommandRights, Effect, GitConfigAccess};
 
-/// Limit: paths that are listed in `data.files_changed`; more are counted.
+/// Limit: paths that are listed in `data.files_changed`, which leaves out caches; more are counted.
 const MAX_LISTED_FILES: usize = 200;
 
 /// Exclusive for operations whose checkpoint must hold only their own changes; shared for calls that may overlap each
@@ -135,10 +135,16 @@ impl Registry {
         add_notes(outcome, notes);
         if matches!(effect, Effect::Command { .. }) {
             let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
-            let listed = changed.files.iter().take(MAX_LISTED_FILES);
+            let is_cached = |path: &&String| {
+                let directories = Path::new(path).ancestors().skip(1);
+                let mut inside = directories.take_while(|path| !path.as_os_str().is_empty());
+                inside.any(|path| is_cache(&self.root().join(path)))
+            };
+            let mut news = changed.files.iter().filter(|path| !is_cached(path));
+            let listed = news.by_ref().take(MAX_LISTED_FILES);
             let listed: Vec<Value> = listed.map(|path| path.as_str().into()).collect();
             data.insert("files_changed".to_owned(), listed.into());
-            if let more @ 1.. = changed.files.len().saturating_sub(MAX_LISTED_FILES) {
+            if let more @ 1.. = news.count() {
                 data.insert("more_files_changed".to_owned(), more.into());
             }
             if let ignored @ 1.. = changed.ignored.len() {

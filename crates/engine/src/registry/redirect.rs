@@ -37,6 +37,7 @@ impl Registry {
         let input = read_input(&bash.input)?;
         let prepared = self.prepare_replacement(READ, input.clone()).ok()?;
         let target = &prepared.target;
+        target.checked_path.as_ref().and_then(|path| path.file_size())?;
         self.update_mode();
         let is_allowed =
             |tool: &str, effect: &Effect| matches!(self.ruling(tool, effect), Ruling::Allow(_));
@@ -105,22 +106,26 @@ fn read_input(bash: &Object) -> Option<Object> {
     (1..=MAX_LINES).contains(&limit).then_some(input)
 }
 
-/// The report contains everything that the command would have printed.
+/// The report contains everything that the command would have printed; or the first lines of a file that is too large for any
+/// result, and where to continue.
 fn is_complete(report: &Report, input: &Object) -> bool {
-    let is_whole = report.data.get("end_line") == report.data.get("total_lines");
-    let limit = input.get("limit").and_then(Value::as_u64);
-    !report.partial
-        && (is_whole || limit < Some(MAX_LINES))
+    let start = input.get("start_line").and_then(Value::as_i64);
+    (!report.partial || start.is_none_or(|start| start > 0))
         && !report.stats.contains_key("lines_cut")
         && !report.data.contains_key("encoding_guessed")
 }
 
+/// The text names the arguments that are no defaults.
 fn annotate_report(mut report: Report, input: Object) -> Report {
-    let input = Value::Object(input);
-    report.text = format!(
-        "Use Read tool instead of Bash for reading files; answered by Read {input}. {}",
-        report.text
-    );
+    let is_default = |name: &str, value: &Value| match name {
+        "start_line" => *value == 1,
+        name => name == "limit" && *value == MAX_LINES,
+    };
+    let named = input.iter().filter(|(name, value)| !is_default(name, value));
+    let named: Object = named.map(|(name, value)| (name.clone(), value.clone())).collect();
+    report.text = format!("Use Read tool instead of Bash: {}. {}", json!(named), report.text);
+    let is_cut = report.data.get("end_line") != report.data.get("total_lines");
+    report.partial |= is_cut && input.get("limit").is_some_and(|limit| *limit == MAX_LINES);
     report.data.insert("redirected_to".to_owned(), json!({"tool": READ, "input": input}));
     report
 }

@@ -10,6 +10,7 @@ use super::output_limits::append_note;
 use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
 use agent_protocol::tool::Effect;
+use agent_protocol::view::SAME_ANSWER_NOTE;
 
 /// Limit: calls that are remembered; the map is emptied when it is full.
 const CAPACITY: usize = 4096;
@@ -55,8 +56,7 @@ impl RepetitionTracker {
         *seen =
             RepetitionRecord { result, times: if again { seen.times + 1 } else { 1 }, epoch: now };
         if seen.times == 2 {
-            const NOTE: &str = " Note: this is the same call with the same answer as before.";
-            append_note(outcome, NOTE);
+            append_note(outcome, SAME_ANSWER_NOTE);
         }
     }
 }

@@ -311,12 +311,12 @@ fn format_notes(outcome: &CommandOutcome, stale: &[String]) -> String {
     }
     if !outcome.left_running.is_empty() {
         let names = process_names(&outcome.left_running);
-        notes.push(format!("still running, until the session ends: {names}"));
+        notes.push(format!("left running until the session ends: {names}"));
     }
     notes.extend(outcome.refusal.iter().chain(&outcome.notices).cloned());
     if !stale.is_empty() {
         let files = stale.join(", ");
-        notes.push(format!("files you read changed, read again only what you will edit: {files}"));
+        notes.push(format!("files you read changed: {files}"));
     }
     notes.iter().fold(String::new(), |text, note| format!("{text} Note: {note}."))
 }
@@ -338,9 +338,8 @@ fn missing_program(outcome: &CommandOutcome) -> Option<String> {
 }
 
 pub(crate) fn shorten_command(command: &str) -> String {
-    let command = command.trim();
-    match command.split_once('\n') {
-        Some((first, _)) => format!("{} …", shorten(first, MAX_COMMAND_BYTES)),
-        None => shorten(command, MAX_COMMAND_BYTES),
+    match command.trim().split_once('\n') {
+        Some((first, _)) => shorten(&format!("{first} …"), MAX_COMMAND_BYTES),
+        None => shorten(command.trim(), MAX_COMMAND_BYTES),
     }
 }

@@ -17,7 +17,7 @@ use super::{
     parse_input, run_blocking,
 };
 use agent_host::workspace::{
-    CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, WriteResult, plain,
+    Author, CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, WriteResult, plain,
 };
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -45,7 +45,7 @@ pub(super) trait ChangeArgs: DeserializeOwned + Serialize + Send + 'static {
     fn draft_or_current_text(&self, cx: &ToolCx) -> Result<ChangeDraft, Failure> {
         let path = cx.checked_path()?;
         self.draft(cx, path)
-            .map_err(|failure| with_current_text(failure, cx, path, !self.passages().is_empty()))
+            .map_err(|failure| with_current_text(failure, cx, path, &self.passages()))
     }
 }
 
@@ -101,11 +101,11 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
                     _ => Arc::new(args.draft_or_current_text(&cx)?),
                 };
                 if dry_run {
-                    return Ok(draft.report(None));
+                    return Ok(draft.report(None, &cx));
                 }
                 let path = cx.checked_path()?;
-                let is_edit = !args.passages().is_empty();
-                draft.apply(&cx).map_err(|failure| with_current_text(failure, &cx, path, is_edit))
+                let passages = args.passages();
+                draft.apply(&cx).map_err(|failure| with_current_text(failure, &cx, path, &passages))
             })
             .await
         })
@@ -118,7 +118,7 @@ pub(super) struct ExistingFile {
     pub(super) snapshot: Snapshot,
     pub(super) text: Text,
     /// The authors of what changed since the model read the file.
-    changed_by: Vec<String>,
+    changed_by: Vec<Author>,
 }
 
 impl ExistingFile {
@@ -151,7 +151,7 @@ pub struct ChangeDraft {
     /// The field of the result that only this tool has.
     field: (&'static str, Value),
     /// The authors of what changed since the model read the file.
-    changed_by: Vec<String>,
+    changed_by: Vec<Author>,
 }
 
 enum DraftContent {
@@ -267,7 +267,7 @@ impl ChangeDraft {
             return Err(cancelled_failure());
         }
         if self.is_unchanged() {
-            return Ok(self.report(None));
+            return Ok(self.report(None, cx));
         }
         let path = cx.workspace.check_writable(&self.path)?;
         let result = match &self.old_snapshot {
@@ -278,11 +278,11 @@ impl ChangeDraft {
             // The other changes were not shown.
             cx.workspace.mark_unshown(&self.path, None);
         }
-        Ok(self.report(Some(&result)))
+        Ok(self.report(Some(&result), cx))
     }
 
     /// `None`: a dry run, or the text is unchanged.
-    pub(super) fn report(&self, result: Option<&WriteResult>) -> Report {
+    fn report(&self, result: Option<&WriteResult>, cx: &ToolCx) -> Report {
         let at = self.path.relative();
         let diff = self.diff(DiffSize::Preview);
         let mut data =
@@ -301,8 +301,9 @@ impl ChangeDraft {
         if result.is_some_and(|result| result.split_hard_link) {
             text.push_str(" It had other names (hard links): they still lead to the old content.");
         }
-        if !self.changed_by.is_empty() {
-            let authors = self.changed_by.join(", ");
+        let authors = cx.workspace.unnamed_authors(&self.changed_by);
+        if !authors.is_empty() {
+            let authors = authors.join(", ");
             text.push_str(&format!(" The file had changed since it was read (by {authors})."));
         }
         if diff.truncated {

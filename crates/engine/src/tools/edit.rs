@@ -1,7 +1,7 @@
 //! Edit: replaces one exact text in a file.
 
 use super::change::{ChangeArgs, ChangeDraft, ChangeTool, ExistingFile, Replacement};
-use super::{Tool, ToolCx, embedded_spec};
+use super::{Tool, ToolCx, embedded_spec, write};
 use agent_host::workspace::CheckedPath;
 use agent_protocol::embedded;
 use agent_protocol::envelope::Failure;
@@ -16,6 +16,10 @@ impl ChangeArgs for Replacement {
     }
 
     fn draft(&self, cx: &ToolCx, path: &CheckedPath) -> Result<ChangeDraft, Failure> {
+        let is_new = !cx.workspace.exists(path.path()) || path.file_size() == Some(0);
+        if self.old_string.is_empty() && is_new {
+            return write::Args { content: self.new_string.clone() }.draft(cx, path);
+        }
         let path = cx.workspace.existing_file(path)?;
         let existing = ExistingFile::open(cx, path, &self.passages())?;
         let ranges = self.find_ranges(existing.text.plain(), existing.path.relative())?;

@@ -14,14 +14,11 @@ use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
 use agent_protocol::tool::{Effect, ToolSpec};
 
-type FastPath<A> = fn(&A, &ToolCx, &CheckedPath) -> Option<Result<Report, Failure>>;
 type BlockingWork<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync;
 
 pub(super) struct FileTool<A> {
     spec: ToolSpec,
     path: fn(&A) -> &str,
-    /// For work that takes less time than switching threads.
-    fast_path: FastPath<A>,
     work: Arc<BlockingWork<A>>,
 }
 
@@ -31,11 +28,7 @@ impl<A> FileTool<A> {
         path: fn(&A) -> &str,
         work: impl Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
-        Self { spec, path, fast_path: |_, _, _| None, work: Arc::new(work) }
-    }
-
-    pub(super) fn with_fast_path(self, fast_path: FastPath<A>) -> Self {
-        Self { fast_path, ..self }
+        Self { spec, path, work: Arc::new(work) }
     }
 }
 
@@ -59,9 +52,6 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
             let args: A = parse_input(&input)?;
-            if let Some(answer) = (self.fast_path)(&args, cx, cx.checked_path()?) {
-                return answer;
-            }
             let (work, inner) = (Arc::clone(&self.work), cx.clone());
             let work = run_blocking(move || work(&args, &inner, inner.checked_path()?));
             // Cancelled immediately; the work checks the token itself and ends soon after.

@@ -44,21 +44,18 @@ pub(super) fn order_newest_first<T>(
     n_bursts > 1
 }
 
-/// The hint about matches in skipped files. `example` is relative to the base. `is_more`: besides others.
+/// The hint about matches in skipped files, for instance the example. `is_more`: besides others.
 pub(super) fn skipped_matches_hint(
     n_files: u64,
     limits: &SearchLimits,
-    example: &str,
-    (include_hidden, is_more): (bool, bool),
+    example: Option<&str>,
+    is_more: bool,
 ) -> String {
     let noun = if is_more { "more file" } else { "file" };
     let (bound, files) = (limits.lower_bound_prefix(), pluralize(n_files, noun));
     let verb = if n_files == 1 { "matches" } else { "match" };
-    let is_hidden = !include_hidden && example.split('/').any(|part| part.starts_with('.'));
-    let flag = if is_hidden { "include_hidden" } else { "include_ignored" };
-    format!(
-        "In hidden or ignored places {bound}{files} {verb}, for instance {example}: set {flag}."
-    )
+    let example = example.map_or(String::new(), |example| format!(", for instance {example}"));
+    format!(" In hidden or ignored places {bound}{files} {verb}{example}.")
 }
 
 #[derive(Clone, Debug)]

@@ -77,6 +77,7 @@ fn find_files(
         include_hidden: args.include_hidden,
         include_ignored: args.include_ignored,
         include_tracked: true,
+        skip_caches: false,
     };
     let search = GlobSearch {
         workspace,
@@ -110,27 +111,20 @@ fn find_files(
 
     let mut text = if matched == 0 {
         let mut text = format!("No files matching {:?} in {shown}.", args.pattern);
-        if let Some(hint) = search.location_hint(&glob, rules, &found, cx.cancel.clone()) {
-            text.push(' ');
-            text.push_str(&hint);
-        }
+        text.extend(search.location_hint(&glob, rules, &found, cx.cancel.clone()));
         text
     } else {
         let order = if is_ordered_by_time { ", newest first" } else { "" };
         let files = pluralize(matched as u64, "file");
         let mut text = format!("{files} matching {:?}{order}.", args.pattern);
-        if !truncated && aborted.is_none() && search.limits.visited() <= MAX_SEARCHED_AGAIN {
-            let known = paths.iter().map(String::as_str).collect();
-            let hint = search.skipped_hint(rules, &known, cx.cancel.clone());
-            text.extend(hint.map(|hint| format!(" {hint}")));
+        if aborted.is_none() && search.limits.visited() <= MAX_SEARCHED_AGAIN {
+            let known = (!truncated).then(|| paths.iter().map(String::as_str).collect());
+            text.extend(search.skipped_hint(rules, (matched, known), cx.cancel.clone()));
         }
         text
     };
     if truncated {
-        text.push_str(&format!(
-            " The first {} are shown; narrow the pattern or raise limit.",
-            args.limit
-        ));
+        text.push_str(&format!(" The first {} are shown; narrow the pattern.", args.limit));
     }
     let mut data = json_object(json!({ "paths": paths }));
     if let Some(aborted) = aborted {
@@ -302,7 +296,7 @@ impl GlobSearch<'_> {
         if let Some(folder) = found.matching_folders.iter().find(|path| is_name && is_there(path)) {
             let folder = folder.relative();
             return Some(format!(
-                "Glob finds files, and {folder} is a directory: list it with LS, or search for {glob}/**."
+                " Glob finds files, and {folder} is a directory: list it with LS, or search for {glob}/**."
             ));
         }
         let is_caseless = glob_pattern::compile_glob(glob, false).ok()?;
@@ -314,28 +308,26 @@ impl GlobSearch<'_> {
         let mut near = found.near_matches.iter().filter(is_there);
         if let Some(example) = near.clone().find(only_in_case) {
             let example = example.relative();
-            return Some(format!("Patterns are case-sensitive: {example} would match without."));
+            return Some(format!(" Patterns are case-sensitive: {example} would match without."));
         }
         if let Some(example) = near.next() {
             return Some(format!(
-                "A pattern with `/` begins at `path`: {} would match {}.",
+                " A pattern with `/` begins at `path`: {} would match {}.",
                 in_any_folder(glob),
                 example.relative()
             ));
         }
-        self.skipped_hint(rules, &HashSet::new(), cancel)
+        self.skipped_hint(rules, (0, Some(HashSet::new())), cancel)
     }
 
-    /// How many files in hidden or ignored places match besides these.
+    /// How many files in hidden or ignored places match besides those that were found, which may be `known` by path.
     fn skipped_hint(
         &self,
         rules: WalkRules,
-        known: &HashSet<&str>,
+        (n_found, known): (usize, Option<HashSet<&str>>),
         cancel: CancellationToken,
     ) -> Option<String> {
-        let everything =
-            WalkRules { include_hidden: true, include_ignored: true, include_tracked: true };
-        if rules == everything {
+        if rules.include_hidden && rules.include_ignored {
             return None;
         }
         let again = GlobSearch {
@@ -346,15 +338,20 @@ impl GlobSearch<'_> {
             limits: SearchLimits::with_time_limit(HINT_TIME_LIMIT, cancel)
                 .with_max_entries(hint_entry_limit(self.limits.visited())),
         };
-        let mut found = again.run_walk(everything).ok()?;
+        let mut found = again.run_walk(WalkRules::WITH_SKIPPED).ok()?;
         let n_files = found.paths.len();
+        let hint = |n_files: usize, example: Option<&str>| {
+            skipped_matches_hint(n_files as u64, &again.limits, example, n_found > 0)
+        };
+        let Some(known) = known else {
+            let n_more = n_files.checked_sub(n_found).filter(|n_more| *n_more > 0)?;
+            return Some(hint(n_more, None));
+        };
         let is_there = |path: &ProjectPath| self.workspace.still_exists(path);
         let is_new = |path: &ProjectPath| !known.contains(path.relative()) && is_there(path);
         let (newest, _) = found.newest_paths(n_files);
         let skipped: Vec<ProjectPath> = newest.filter(is_new).collect();
-        let example = skipped.first()?.relative();
-        let kind = (rules.include_hidden, !known.is_empty());
-        Some(skipped_matches_hint(skipped.len() as u64, &again.limits, example, kind))
+        Some(hint(skipped.len(), Some(skipped.first()?.relative())))
     }
 }
 

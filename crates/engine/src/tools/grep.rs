@@ -116,6 +116,7 @@ fn grep(
         include_hidden: args.include_hidden,
         include_ignored: args.include_ignored,
         include_tracked: true,
+        skip_caches: false,
     };
     let run = |search: &GrepSearch<'_>, rules: WalkRules| {
         if one_file { Ok(search.search_file(path)) } else { search.search_folder(path, rules) }
@@ -148,9 +149,8 @@ fn grep(
         GrepSearch { limit: 1, context: 0, limits: stop, ..search.clone() }
     };
     let visited = search.limits.visited();
-    let everything =
-        WalkRules { include_hidden: true, include_ignored: true, include_tracked: true };
-    let is_all_searched = one_file || rules == everything || aborted.is_some();
+    let is_all_searched =
+        one_file || args.include_hidden && args.include_ignored || aborted.is_some();
     if found.matched_files == 0
         && aborted.is_none()
         && let (Some(matcher), 1..) = (caseless_matcher(args), found.searched_files)
@@ -159,34 +159,36 @@ fn grep(
         let found = run(&search, rules)?;
         report.text.push_str(&caseless_hint(&found, &search.limits).unwrap_or_default());
     }
-    let is_all_shown = found.n_rows(args.output) <= search.limit as u64;
-    if !is_all_searched && is_all_shown && visited <= MAX_SEARCHED_AGAIN
-        || found.matched_files == 0 && !is_all_searched
-    {
+    if !is_all_searched && (visited <= MAX_SEARCHED_AGAIN || found.matched_files == 0) {
         let known: HashSet<&str> = found.files.iter().map(|file| file.path.as_str()).collect();
         let limit = known.len() + SKIPPED_EXAMPLES;
         let search = GrepSearch { output: OutputMode::Files, limit, ..again() };
-        let others = run(&search, everything)?;
-        let mut skipped =
-            others.files.iter().filter(|file| !known.contains(file.path.as_str())).peekable();
-        if let Some(FileHits { path, .. }) = skipped.peek().copied() {
-            let n_files = match search.limits.reason() {
-                None => others.matched_files.saturating_sub(found.matched_files),
-                Some(_) => skipped.count() as u64,
-            };
-            let kind = (args.include_hidden, !known.is_empty());
-            let hint = skipped_matches_hint(n_files, &search.limits, path, kind);
-            report.text.push_str(&format!(" {hint}"));
+        let others = run(&search, WalkRules::WITH_SKIPPED)?;
+        let skipped = || others.files.iter().filter(|file| !known.contains(file.path.as_str()));
+        let is_all_known = known.len() as u64 == found.matched_files;
+        let example = skipped().next().map(|file| file.path.as_str()).filter(|_| is_all_known);
+        let n_files = match search.limits.reason() {
+            Some(_) if is_all_known => skipped().count() as u64,
+            _ => others.matched_files.saturating_sub(found.matched_files),
+        };
+        if n_files > 0 {
+            let is_more = found.matched_files > 0;
+            let hint = skipped_matches_hint(n_files, &search.limits, example, is_more);
+            report.text.push_str(&hint);
         }
     }
     Ok(report)
 }
 
-/// A pattern that is no regular expression is searched as text, unless it uses what only the syntax here lacks. Also
-/// returns why.
+/// A pattern that is no regular expression is searched as text, unless it uses what only the syntax here lacks; one with a
+/// line end over several lines. Also returns why it is text.
 fn as_searched(args: &Args) -> (Args, Option<String>) {
     let error = (!args.fixed_string).then(|| build_regex(args).err()).flatten();
     let error = error.map(|message| last_line(&message).to_owned());
+    let is_line_end = |why: &String| why.contains("literal") && why.contains("not allowed");
+    if error.as_ref().is_some_and(is_line_end) {
+        return (Args { multiline: true, ..args.clone() }, None);
+    }
     let is_syntax = matches!(regex::Regex::new(&args.pattern), Err(regex::Error::Syntax(_)));
     let has_no_hint = |message: &String| missing_syntax_hint(message).is_none();
     let is_text = is_syntax && error.as_ref().is_some_and(has_no_hint);
@@ -252,9 +254,6 @@ fn last_line(message: &str) -> &str {
 }
 
 fn missing_syntax_hint(message: &str) -> Option<&'static str> {
-    if message.contains("literal") && message.contains("not allowed") {
-        return Some("set multiline: true to match over line ends");
-    }
     (message.contains("look-around") || message.contains("backreferences")).then_some(
         "write it without look-around and backreferences: search for more, and use what fits",
     )
@@ -302,7 +301,7 @@ fn build_report(
     let partial = aborted.is_some() || has_more && args.limit.is_none();
     let mut text = headline(args, at, found);
     if has_more {
-        text.push_str(&format!(" The first {shown} are shown; narrow the search or raise limit."));
+        text.push_str(&format!(" The first {shown} are shown; narrow the search."));
     }
     if aborted.is_some() {
         text.push_str(" The time limit was reached: there may be more; name a smaller `path`.");
@@ -353,14 +352,16 @@ fn headline(args: &Args, at: &str, found: &GrepMatches) -> String {
     let at = display_path(at);
     let searched = pluralize(found.searched_files, "file");
     if found.matched_files > 0 {
-        let files = pluralize(found.matched_files, "file");
+        let files = match found.matched_files {
+            n if n == found.searched_files => searched,
+            n => format!("{n} of {searched}"),
+        };
         let order = if found.is_ordered_by_time { ", newest first" } else { "" };
+        let lines = pluralize(found.matched_lines, "matching line");
         return match args.output {
-            OutputMode::Files => format!("{files} of {searched} match{order}."),
-            OutputMode::Matches | OutputMode::Count => format!(
-                "{} in {files} of {searched}{order}.",
-                pluralize(found.matched_lines, "matching line")
-            ),
+            OutputMode::Files if found.matched_files == 1 => format!("{files} matches."),
+            OutputMode::Files => format!("{files} match{order}."),
+            OutputMode::Matches | OutputMode::Count => format!("{lines} in {files}{order}."),
         };
     }
     if found.searched_files > 0 {
@@ -377,7 +378,7 @@ fn headline(args: &Args, at: &str, found: &GrepMatches) -> String {
     } else if args.include_hidden && args.include_ignored {
         format!("there is none in {at}")
     } else {
-        format!("{at} holds none that is not hidden or ignored (include_hidden, include_ignored)")
+        format!("{at} holds none that is not hidden or ignored")
     };
     format!("No file was searched: {why}.")
 }

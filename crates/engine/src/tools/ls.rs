@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::file_tool::FileTool;
-use super::{Tool, embedded_spec, glob_pattern, json_object};
-use agent_host::workspace::{FileKind, ProjectPath, Walk, WalkEntry, WalkRules, Workspace};
+use super::files::display_path;
+use super::{Tool, ToolCx, embedded_spec, glob_pattern, json_object};
+use agent_host::workspace::{
+    CheckedPath, FileKind, ProjectPath, Walk, WalkEntry, WalkRules, Workspace,
+};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::pluralize;
@@ -42,6 +45,13 @@ pub(super) fn tool() -> impl Tool {
     )
 }
 
+/// The answer to Read of a directory.
+pub(super) fn list_whole(cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, Failure> {
+    let (path, limit) = (String::new(), default_limit());
+    let args = Args { path, offset: 0, limit, include_hidden: false, ignore: Vec::new() };
+    list_directory(&cx.workspace, &args, &cx.workspace.existing_directory(checked_path)?)
+}
+
 fn list_directory(
     workspace: &Workspace,
     args: &Args,
@@ -54,19 +64,7 @@ fn list_directory(
         let n = everything.len();
         (everything, n)
     } else {
-        // Two reads of the folder, in parallel.
-        std::thread::scope(|scope| {
-            let count = std::thread::Builder::new()
-                .spawn_scoped(scope, || workspace.count_entries(folder))
-                .ok();
-            let visible = visible_entries(workspace, folder);
-            let counted = match count.map(std::thread::ScopedJoinHandle::join) {
-                Some(Ok(counted)) => counted,
-                Some(Err(panic)) => std::panic::resume_unwind(panic),
-                None => workspace.count_entries(folder),
-            };
-            Ok::<_, Failure>((visible, counted?))
-        })?
+        (visible_entries(workspace, folder), workspace.count_entries(folder)?)
     };
     let n_visible = entries.len();
     if !unwanted.is_empty() {
@@ -102,25 +100,24 @@ fn list_directory(
     let shown = &entries[args.offset..end];
 
     let at = folder.relative();
+    let shown_path = display_path(at);
     let mut text = if total == 0 {
-        format!("{at} is empty.")
+        format!("{shown_path} is empty.")
     } else {
         let kinds = [(dirs, "directory"), (files, "file"), (links, "link")];
         let kinds =
             kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| pluralize(*n as u64, kind));
-        format!("{at} has {}.", kinds.collect::<Vec<_>>().join(", "))
+        format!("{shown_path} has {}.", kinds.collect::<Vec<_>>().join(", "))
     };
     if n_unwanted > 0 {
         text.push_str(&format!(" {n_unwanted} left out as `ignore` wants."));
     }
     if hidden > 0 {
-        text.push_str(&format!(
-            " {hidden} left out (include_hidden shows hidden and ignored ones)."
-        ));
+        text.push_str(&format!(" {hidden} hidden or ignored left out."));
     }
     if truncated {
         text.push_str(&format!(
-            " Entries {}-{end} of {total} are shown; continue with offset {end}.",
+            " Entries {}-{end} of {total} are shown; `ls` in Bash shows all.",
             args.offset + 1
         ));
     }
@@ -149,7 +146,8 @@ fn list_directory(
 
 fn visible_entries(workspace: &Workspace, folder: &ProjectPath) -> Vec<WalkEntry> {
     let visible = Mutex::new(Vec::new());
-    let walk = Walk { base: folder.clone(), rules: WalkRules::default(), depth: Some(1) };
+    let rules = WalkRules { include_tracked: true, ..WalkRules::default() };
+    let walk = Walk { base: folder.clone(), rules, depth: Some(1) };
     workspace.walk(&walk, || {
         Box::new(|entry| {
             visible.lock().push(WalkEntry { path: entry.to_project_path(), kind: entry.kind() });
@@ -162,15 +160,12 @@ fn visible_entries(workspace: &Workspace, folder: &ProjectPath) -> Vec<WalkEntry
 /// Directories first, then by name without regard to case.
 fn compare_entries(a: &WalkEntry, b: &WalkEntry) -> Ordering {
     let (one, other) = (a.path.relative(), b.path.relative());
-    let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<String>();
-    let by_name = if one.is_ascii() && other.is_ascii() {
-        let (one, other) = (one.bytes(), other.bytes());
-        one.map(|b| b.to_ascii_lowercase()).cmp(other.map(|b| b.to_ascii_lowercase()))
-    } else {
-        lower(one).cmp(&lower(other))
-    };
+    let lower = |text: &str| text.to_lowercase();
     let is_file = |entry: &WalkEntry| entry.kind != FileKind::Directory;
-    is_file(a).cmp(&is_file(b)).then(by_name).then_with(|| one.cmp(other))
+    is_file(a)
+        .cmp(&is_file(b))
+        .then_with(|| lower(one).cmp(&lower(other)))
+        .then_with(|| one.cmp(other))
 }
 
 fn entry_row(workspace: &Workspace, entry: &WalkEntry) -> serde_json::Value {

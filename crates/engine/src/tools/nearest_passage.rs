@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -70,6 +71,11 @@ struct NearestPassage {
     reasons: Vec<Cow<'static, str>>,
     hint: &'static str,
     diff: String,
+}
+
+/// The lines that are most similar, from 1.
+pub(super) fn find_nearest_lines(text: &str, old: &str) -> Option<Range<usize>> {
+    find_nearest_passage(text, old).map(|passage| passage.start..passage.end + 1)
 }
 
 fn find_nearest_passage(text: &str, old: &str) -> Option<NearestPassage> {

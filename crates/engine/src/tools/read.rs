@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::file_tool::FileTool;
-use super::{Tool, ToolCx, embedded_spec, json_object};
+use super::{Tool, ToolCx, embedded_spec, json_object, ls};
 use agent_host::workspace::{
     Charset, CheckedPath, ImageData, LineEnding, NumberedLines, Page, ProjectPath, io_failure,
 };
@@ -29,19 +29,7 @@ fn first_line() -> i64 {
 
 pub(super) fn tool() -> impl Tool {
     let spec = embedded_spec("Read", embedded::READ);
-    FileTool::new(spec, |args: &Args| &args.path, read).with_fast_path(read_small_file)
-}
-
-/// Size up to which a file is read faster than another thread is started.
-const MAX_FAST_READ_BYTES: u64 = 64 * 1024;
-
-fn read_small_file(
-    args: &Args,
-    cx: &ToolCx,
-    checked_path: &CheckedPath,
-) -> Option<Result<Report, Failure>> {
-    let is_small = checked_path.file_size().is_some_and(|size| size <= MAX_FAST_READ_BYTES);
-    is_small.then(|| read(args, cx, checked_path))
+    FileTool::new(spec, |args: &Args| &args.path, read)
 }
 
 fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, Failure> {
@@ -53,6 +41,11 @@ fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, 
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT) as u64;
     match cx.workspace.read_page(checked_path, args.start_line, limit, &stop) {
         Ok(page) => Ok(text_report(checked_path.path(), page, args.limit)),
+        Err(failure) if failure.code == ErrorCode::IsDirectory => {
+            let at = checked_path.path().relative();
+            let may_list = cx.hidden_files.hidden_reason("LS", at).is_none();
+            if may_list { ls::list_whole(cx, checked_path) } else { Err(failure) }
+        }
         // (No image is text: each has zero bytes near its beginning.)
         Err(failure) if failure.code == ErrorCode::BinaryFile => {
             image_report(cx, checked_path, failure)
@@ -103,7 +96,9 @@ pub(crate) fn describe_lines(at: &str, data: &Object) -> String {
     let total = number("total_lines");
     let mut text = match total {
         Some(0) => format!("{at} is empty"),
-        Some(total) if start == 1 && end == total => {
+        Some(total)
+            if start == 1 && end == total && data.get("truncated") != Some(&true.into()) =>
+        {
             format!("Read all of {at} ({})", pluralize(total.unsigned_abs(), "line"))
         }
         Some(total) => format!("Read lines {start}-{end} of {total} of {at}"),
@@ -135,7 +130,8 @@ fn text_report(path: &ProjectPath, page: Page, limit: Option<usize>) -> Report {
     ]);
     let mut text = describe_lines(at, &data);
     if n_cut > 0 {
-        text.push_str(&format!(" {n_cut} over 2,000 characters cut."));
+        let were = if n_cut == 1 { "line was" } else { "lines were" };
+        text.push_str(&format!(" {n_cut} {were} cut at 2,000 characters."));
     }
     if page.line_ending == LineEnding::CrLf {
         text.push_str(" CRLF line ends.");

@@ -9,8 +9,8 @@ use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure};
 
 #[derive(Debug, Deserialize, Serialize)]
-struct Args {
-    content: String,
+pub(super) struct Args {
+    pub(super) content: String,
 }
 
 pub(super) fn tool() -> impl Tool {

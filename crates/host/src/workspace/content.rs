@@ -5,7 +5,7 @@ use std::io::Read;
 use super::diff::Diff;
 use super::snapshot::{FileStat, Snapshot};
 use super::text::plain;
-use super::{ProjectPath, Workspace, io_failure};
+use super::{Author, ProjectPath, Workspace, io_failure};
 use agent_protocol::envelope::{ErrorCode, Failure};
 
 /// A text of this size in bytes is never cut in a result.
@@ -19,7 +19,7 @@ pub struct FileContent {
     pub bytes: Vec<u8>,
     pub snapshot: Snapshot,
     /// The authors of changes since the read that were accepted.
-    pub changed_by: Vec<String>,
+    pub changed_by: Vec<Author>,
 }
 
 impl Workspace {

@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 
 const MAX_ENTRIES: usize = 20_000;
 const MAX_TIME: Duration = Duration::from_millis(150);
+/// Of two names.
+const MIN_SIMILARITY: f64 = 0.7;
 
 /// The only entry of the directory whose name differs from this one in the kind of its blanks or in the composition
 /// of its letters, which is not visible.
@@ -53,12 +55,13 @@ impl Workspace {
             self.walk(&walk, || {
                 Box::new(|entry| {
                     let existing = entry.to_project_path();
-                    let score = similarity(path.relative(), existing.relative());
-                    let mut best = best.lock();
-                    best.push((Reverse(score), existing));
-                    best.sort_by(|a, b| (a.0, a.1.relative()).cmp(&(b.0, b.1.relative())));
-                    best.dedup();
-                    best.truncate(3);
+                    if let Some(score) = similarity(path.relative(), existing.relative()) {
+                        let mut best = best.lock();
+                        best.push((Reverse(score), existing));
+                        best.sort_by(|a, b| (a.0, a.1.relative()).cmp(&(b.0, b.1.relative())));
+                        best.dedup();
+                        best.truncate(3);
+                    }
                     seen.fetch_add(1, Ordering::Relaxed) < MAX_ENTRIES && Instant::now() < until
                 })
             });
@@ -75,12 +78,12 @@ impl Workspace {
     }
 }
 
-/// The name counts more than the folders.
-fn similarity(expected: &str, existing: &str) -> u64 {
+/// The name counts more than the folders. `None` if the names have little in common.
+fn similarity(expected: &str, existing: &str) -> Option<u64> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_lowercase();
     let names = strsim::jaro_winkler(&name(expected), &name(existing));
     let paths = strsim::jaro_winkler(&expected.to_lowercase(), &existing.to_lowercase());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 3e6")]
     let score = ((names * 2.0 + paths) * 1e6) as u64;
-    score
+    (names >= MIN_SIMILARITY).then_some(score)
 }

@@ -29,6 +29,23 @@ pub struct WalkRules {
     pub include_ignored: bool,
     /// Hidden files that git tracks.
     pub include_tracked: bool,
+    /// Not the directories in which programs cache what they can make again.
+    pub skip_caches: bool,
+}
+
+impl WalkRules {
+    /// Everything but caches.
+    pub const WITH_SKIPPED: Self = Self {
+        include_hidden: true,
+        include_ignored: true,
+        include_tracked: true,
+        skip_caches: true,
+    };
+}
+
+/// A directory that a program marks as its cache.
+pub fn is_cache(directory: &Path) -> bool {
+    directory.ends_with("__pycache__") || directory.join("CACHEDIR.TAG").exists()
 }
 
 /// The base, the rules and the depth of a walk.
@@ -192,7 +209,8 @@ impl Workspace {
                 git_met.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
-            let is_included = is_included(entry, rules, &tracked);
+            let is_included = is_included(entry, rules, &tracked)
+                && !(rules.skip_caches && is_folder() && is_cache(entry.path()));
             if is_included && follows && is_folder() && has_unusable_ignores(entry.path()) {
                 not_entered.fetch_add(1, Ordering::Relaxed);
                 return false;

@@ -123,6 +123,8 @@ fn missing_path_error_lists_the_three_nearest_names() {
         let hint = "the nearest existing names: src/parser.rs, src/parser_test.rs, docs/parsing.md";
         assert_eq!(missing["error"]["hint"], hint);
     }
+    let missing = project.fails("Read", &json!({"path": "Makefile"}), "NOT_FOUND");
+    assert_eq!(missing["data"].get("nearest"), None, "nothing has a similar name: {missing}");
 }
 
 #[test]
@@ -184,7 +186,7 @@ fn unreadable_paths_are_permission_denied() {
     for path in ["folder", "folder/a.txt"] {
         for (tool, input) in calls_of_all_tools(path) {
             // The type is visible from the parent directory.
-            if path == "folder" && ["Read", "Write", "Edit", "MultiEdit"].contains(&tool) {
+            if path == "folder" && ["Write", "Edit", "MultiEdit"].contains(&tool) {
                 project.fails(tool, &input, "IS_DIRECTORY");
             } else {
                 project.fails(tool, &input, "PERMISSION_DENIED");

@@ -136,8 +136,21 @@ fn invalid_edit_arguments_are_refused() {
 
 #[test]
 fn unread_or_changed_file_is_not_edited() {
-    let mut project = Project::new(&[("a", "one\ntwo\n"), ("empty", "")]);
+    let rows: String = (1..=900).map(|n| format!("row {n} of it\n")).collect();
+    let mut project = Project::new(&[("a", "one\ntwo\n"), ("empty", ""), ("long", &rows)]);
     project.fails("Edit", &edit("one", "x"), "NOT_READ");
+    // Only the lines around the passage are sent, or around what is most similar to it.
+    for old in ["row 700 of it", "row  700 of it\n"] {
+        let edit = json!({"path": "long", "old_string": old, "new_string": ""});
+        let refused = project.fails("Edit", &edit, "NOT_READ");
+        let content = text(&refused, "/data/content");
+        assert!(content.starts_with("690 | ") && content.ends_with("710 | row 710 of it"));
+        says(&refused, "/error/hint", "lines 690-710 of 900 are below, which counts as reading");
+        // (Now it counts as read.)
+        project.batch = Batch::start(&mut project.test.command(&["tool", "batch"]));
+    }
+    let new = json!({"path": "sub/new", "old_string": "", "new_string": "all of it\n"});
+    assert_eq!(project.ok("Edit", &new)["text"], "Created sub/new: +1 -0 lines.");
     project.ok("Read", &json!({"path": "./a"}));
     project.test.write("a", "one\nTWO\n");
     let refused = project.fails("Edit", &edit("one", "x"), "CONFLICT");
@@ -162,13 +175,16 @@ fn edit_applies_if_only_commands_of_the_session_changed_the_file() {
     let mut project = recorded("one\ntwo\nthree\n");
     let mut run = |command: &str| project.ok("Bash", &json!({"command": command}));
     let ran = run("sed -i s/one/ONE/ a; printf done");
-    let note = "Note: files you read changed, read again only what you will edit: a.";
+    let note = "Note: files you read changed: a.";
     assert_eq!(ran["text"], format!("Exited 0. {note}"));
     run("sed -i s/ONE/EINS/ a");
     let done = project.ok("Edit", &edit("two", "zwei"));
     let by = "The file had changed since it was read (by `sed -i s/one/ONE/ a; printf done`, `sed -i s/ONE/EINS/ a`).";
     says(&done, "/text", by);
     assert_eq!(project.bytes("a"), b"EINS\nzwei\nthree\n");
+    // A second edit, and one of another file, say it no more.
+    assert!(!text(&project.ok("Edit", &edit("zwei", "two")), "/text").contains("had changed"));
+    project.ok("Edit", &edit("two", "zwei"));
     // The lines that a command changed were not shown.
     project.fails("Write", &json!({"path": "a", "content": "x"}), "NOT_READ");
     // A passage that occurs twice now, or no more.

@@ -43,7 +43,7 @@ fn ls_lists_directories_first_then_case_insensitively() {
         "total_entries": 9, "dirs": 2, "files": 3, "links": 4, "returned": 9, "hidden": 0,
     });
     assert_eq!(stats, expected);
-    assert_eq!(list["text"], ". has 2 directories, 3 files, 4 links.");
+    assert_eq!(list["text"], "the project has 2 directories, 3 files, 4 links.");
 }
 
 #[test]
@@ -54,16 +54,16 @@ fn ls_limit_defaults_to_100() {
     let first = project.partial("LS", &json!({}));
     assert_eq!(paths(&first), files[..100]);
     assert_eq!(first["data"]["truncated"], true);
-    let next = "Entries 1-100 of 250 are shown; continue with offset 100.";
+    let next = "Entries 1-100 of 250 are shown; `ls` in Bash shows all.";
     says(&first, "/text", next);
     let second = project.partial("LS", &json!({"offset": 100, "limit": 149}));
     assert_eq!(paths(&second), files[100..249]);
-    says(&second, "/text", "continue with offset 249");
+    says(&second, "/text", "Entries 101-249 of 250");
     let last = project.ok("LS", &json!({"offset": 249, "limit": 200}));
     assert_eq!(paths(&last), files[249..]);
     assert_eq!(last["data"].get("truncated"), None);
     project.fails("LS", &json!({"offset": 250}), "INVALID_PARAM");
-    for limit in [json!(0), json!(201), json!(-1), json!("7"), json!(1.5)] {
+    for limit in [json!(0), json!(201), json!(-1), json!("7.5"), json!(1.5)] {
         project.fails("LS", &json!({"limit": limit}), "INVALID_PARAM");
     }
 }

@@ -142,6 +142,7 @@ fn long_lines_are_truncated_and_marked() {
     let content = format!("1 | {whole}\n2 | {whole}… [cut: 2000 of 2001 characters]\n3 | end");
     assert_eq!(page["data"]["content"], content);
     assert_eq!(page["data"]["truncated"], true);
+    assert_eq!(page["text"], "Read lines 1-3 of 3 of a. 1 line was cut at 2,000 characters.");
 }
 
 #[test]
@@ -184,8 +185,10 @@ fn binary_files_are_refused() {
     }
     let later = project.call("Read", &json!({"path": "later"}));
     says(&later, "/data/content", "2 | end");
-    let refused = project.fails("Read", &json!({"path": "folder"}), "IS_DIRECTORY");
-    says(&refused, "/error/hint", "LS");
+    let later = project.call("Read", &json!({"path": "later", "start_line": "2"}));
+    assert_eq!(later["data"]["content"], "2 | end", "a number in a string");
+    let listed = project.ok("Read", &json!({"path": "folder"}));
+    assert_eq!(listed["data"]["entries"], json!([]), "as LS answers");
 }
 
 #[test]

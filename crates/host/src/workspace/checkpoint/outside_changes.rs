@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::{Manifest, PathChange, PathName, PathState, stat};
 use super::{Checkpoints, append_line, now, now_ms};
-use crate::workspace::Snapshot;
+use crate::workspace::{Author, Snapshot};
 
 /// A file in the session's directory with one line of JSON for each [`OutsideBatch`].
 pub(super) const FILE: &str = "outside.jsonl";
@@ -130,7 +130,7 @@ impl Checkpoints {
 
     /// The authors of the operations that changed a file from the state that was read to one with this hash, in order.
     /// None if anything else changed it, or may have.
-    pub fn authors_of_change(&self, path: &Path, seen: &Snapshot, hash: &str) -> Vec<String> {
+    pub fn authors_of_change(&self, path: &Path, seen: &Snapshot, hash: &str) -> Vec<Author> {
         let (path, since) = (self.name_of(path), seen.stat.ctime_ns / NS_PER_MS);
         let hash_of = |state: Option<&PathState>| match state {
             Some(PathState::File { hash, .. }) => hash.to_hex().to_string(),
@@ -143,10 +143,10 @@ impl Checkpoints {
             if it.is_shared || it.author.is_empty() || hash_of(change.after.as_ref()) != hash {
                 break;
             }
-            authors.insert(0, it.author);
+            authors.insert(0, (it.author, it.ended_ms));
             hash = hash_of(change.before.as_ref());
             if hash == seen.hash {
-                authors.dedup();
+                authors.dedup_by_key(|(name, _)| name.clone());
                 return authors;
             }
         }
