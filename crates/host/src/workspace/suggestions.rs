@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 
 const MAX_ENTRIES: usize = 20_000;
 const MAX_TIME: Duration = Duration::from_millis(150);
-/// Of two names.
-const MIN_SIMILARITY: f64 = 0.7;
+/// Of the score of two paths, which is at most 3,000,000.
+const MIN_SCORE: u64 = 2_000_000;
 
 /// The only entry of the directory whose name differs from this one in the kind of its blanks or in the composition
 /// of its letters, which is not visible.
@@ -78,12 +78,12 @@ impl Workspace {
     }
 }
 
-/// The name counts more than the folders. `None` if the names have little in common.
+/// The name counts more than the folders. `None` if they have little in common.
 fn similarity(expected: &str, existing: &str) -> Option<u64> {
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_lowercase();
     let names = strsim::jaro_winkler(&name(expected), &name(existing));
     let paths = strsim::jaro_winkler(&expected.to_lowercase(), &existing.to_lowercase());
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 3e6")]
     let score = ((names * 2.0 + paths) * 1e6) as u64;
-    (names >= MIN_SIMILARITY).then_some(score)
+    (score >= MIN_SCORE).then_some(score)
 }

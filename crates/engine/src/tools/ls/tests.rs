@@ -55,7 +55,7 @@ async fn long_list_is_paged() {
         desk.file(&format!("f{n}"), "");
     }
     let report = desk.call_ok(&ls::tool(), json!({"limit": 2, "offset": 2})).await;
-    assert!(report.partial && report.text.contains("offset 4"), "{}", report.text);
+    assert!(report.partial && report.text.contains("Entries 3-4 of 5"), "{}", report.text);
     assert_eq!(report.data["entries"][0]["path"], "f2");
     let rest = desk.call_ok(&ls::tool(), json!({"limit": 2, "offset": 4})).await;
     assert!(!rest.partial);
