@@ -12,6 +12,7 @@ use std::ops::Range;
 pub(super) use word::{Word, WordKind};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent findings")]
 pub(super) struct Script {
     /// In the order of the text, those in substitutions and functions included.
     pub(super) commands: Vec<SimpleCommand>,

@@ -160,11 +160,10 @@ fn visible_entries(workspace: &Workspace, folder: &ProjectPath) -> Vec<WalkEntry
 /// Directories first, then by name without regard to case.
 fn compare_entries(a: &WalkEntry, b: &WalkEntry) -> Ordering {
     let (one, other) = (a.path.relative(), b.path.relative());
-    let lower = |text: &str| text.to_lowercase();
     let is_file = |entry: &WalkEntry| entry.kind != FileKind::Directory;
     is_file(a)
         .cmp(&is_file(b))
-        .then_with(|| lower(one).cmp(&lower(other)))
+        .then_with(|| one.to_lowercase().cmp(&other.to_lowercase()))
         .then_with(|| one.cmp(other))
 }
 

@@ -23,6 +23,7 @@ const GENERATED: &[&str] = &["node_modules", "__pycache__", "venv", ".venv"];
 
 /// Selects usually skipped paths that a walk includes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each selects other paths")]
 pub struct WalkRules {
     pub include_hidden: bool,
     /// Ignored paths, and generated folders.
