@@ -329,7 +329,7 @@ fn grep_without_matches_names_excluded_files_that_match() {
     project.test.write("a.txt", "needle\n".repeat(101));
     for cache in ["out/CACHEDIR.TAG", "out/__pycache__/x"] {
         let found = project.call("Grep", &json!({"pattern": "needle"}));
-        let n = if cache.contains("TAG") { "2 more files match." } else { "1 more file matches." };
+        let n = if cache.contains("TAG") { "2 more files match" } else { "1 more file matches" };
         says(&found, "/text", &format!("narrow the search. In hidden or ignored places {n}"));
         project.test.write(cache, "needle\n");
     }
