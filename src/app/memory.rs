@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::OpenError;
 use crate::config::{Config, UserDirs};
 use agent_learning::store::FILE_NAME;
-use agent_protocol::disk::read_small_text;
+use agent_protocol::disk::{read_small_text, repository::linked_directory};
 
 pub fn memory_file(config: &Config, dirs: Option<&UserDirs>) -> Result<PathBuf, OpenError> {
     let wrong = |why: &str| OpenError::Usage(format!("learning.database: {why}"));
@@ -51,7 +51,7 @@ fn git_folder(top: &Path) -> Option<PathBuf> {
     }
     // A worktree names its own folder, which names the common one.
     let text = read_small_text(&git).ok()?;
-    let own = top.join(text.strip_prefix("gitdir:")?.trim());
+    let own = linked_directory(&git, text.as_bytes())?;
     let common = read_small_text(&own.join("commondir"));
     let folder = common.map_or_else(|_| own.clone(), |common| own.join(common.trim()));
     folder.canonicalize().ok()

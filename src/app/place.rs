@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::config;
 use agent_protocol::control::PermissionMode;
-use agent_protocol::disk::read_small_text;
+use agent_protocol::disk::{read_small_text, repository::linked_directory};
 use agent_protocol::event::{Event, EventBody, SandboxStatus};
 use agent_protocol::prompt::{Prompt, Prompts};
 
@@ -62,7 +62,7 @@ pub fn git_branch(root: &Path) -> Option<String> {
     let git = root.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
     let git = match read_small_text(&git) {
         // A linked worktree or submodule names its git directory, possibly relative to that file.
-        Ok(link) => git.parent()?.join(link.strip_prefix("gitdir:")?.trim()),
+        Ok(link) => linked_directory(&git, link.as_bytes())?,
         Err(_) => git,
     };
     let head = read_small_text(&git.join("HEAD")).ok()?;

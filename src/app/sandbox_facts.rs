@@ -4,15 +4,16 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::OpenError;
 use super::memory::memory_file;
 use crate::config::{Config, LoadedConfig, UserDirs};
 use agent_host::exec::sandbox::{self, FileOwners, GitPaths, SandboxFacts};
-use agent_host::git_guard::configured_work_tree;
+use agent_host::git_guard::{GitGuard, GuardPlaces, configured_work_tree};
 use agent_host::workspace::{GuardedPaths, Workspace};
 use agent_permission::Rule;
-use agent_protocol::disk::{self, canonical_prefix};
+use agent_protocol::disk::{self, canonical_prefix, repository};
 use agent_protocol::tool::CHANGE_TOOLS;
 
 /// Limits: submodules and worktrees that are searched, and components of a submodule's name.
@@ -201,6 +202,19 @@ fn denied_paths(loaded: &LoadedConfig, root: &Path, tools: &[&str]) -> Vec<PathB
     paths.collect()
 }
 
+/// A guard of the project's repositories where no command runs.
+pub(super) fn git_guard(workspace: &Workspace) -> GitGuard {
+    let roots = workspace.roots();
+    let git_directories = git_paths(&roots).directories;
+    let writable = roots.iter().chain(&git_directories).cloned().collect();
+    let places = GuardPlaces { roots, git_directories, writable, user_settings: Vec::new() };
+    let guard = GitGuard::new(places, Arc::new(|_, _| None));
+    if let Some(checkpoints) = workspace.checkpoints().map(Arc::clone) {
+        guard.set_scan(Box::new(move || checkpoints.find_repositories()));
+    }
+    guard
+}
+
 /// Only the `gitdir:` line of a `.git` file is parsed.
 fn git_paths(places: &[PathBuf]) -> GitPaths {
     let mut paths = GitPaths::default();
@@ -231,8 +245,8 @@ fn git_paths(places: &[PathBuf]) -> GitPaths {
 /// The git directory that a `.git` file names, and its common directory. One outside has to refer back, as
 /// that of a linked worktree does.
 fn worktree_directories(link: &Path) -> Option<Vec<PathBuf>> {
-    let text = disk::read_small_text(link).ok()?;
-    let directory = link.parent()?.join(text.strip_prefix("gitdir:")?.trim());
+    let text = disk::read_small(link, disk::SMALL_FILE_LIMIT).ok()?;
+    let directory = repository::linked_directory(link, &text)?;
     let directory = directory.canonicalize().ok().filter(|path| is_git_directory(path))?;
     if directory.starts_with(link.parent()?) {
         return Some(vec![directory]);

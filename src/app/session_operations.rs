@@ -96,7 +96,8 @@ impl Session {
         self.kernel.registry().record_background_changes(false);
         self.check_running(target, options)?;
         let report = self
-            .workspace
+            .kernel
+            .registry()
             .undo(target, options)
             .map_err(|error| describe_undo_error(&error, target))?;
         self.kernel.record(undo_event(&report, target));

@@ -171,6 +171,10 @@ pub fn open_toolbox(
         }
         None => exec,
     });
+    if let (Some(guard), Some(found)) = (exec.git_guard(), workspace.checkpoints()) {
+        let checkpoints = Arc::clone(found);
+        guard.set_scan(Box::new(move || checkpoints.find_repositories()));
+    }
     let cx = ToolCx {
         workspace,
         exec: exec.clone(),

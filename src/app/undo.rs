@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::sandbox_facts::git_guard;
 use super::toolbox::{build_masker, open_workspace};
 use super::{OpenError, StateDirs, Storage, SystemClock, added_dirs, with_checkpoints};
 use crate::config::Config;
+use agent_engine::registry::undo_with_comparison;
 use agent_host::workspace::{
     UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, Workspace,
 };
@@ -143,7 +145,12 @@ impl RecordedSession {
         target: UndoTarget,
         options: UndoOptions,
     ) -> Result<Option<UndoReport>, OpenError> {
-        let report = self.undo_result(self.workspace.undo(target, options))?;
+        let report = self.undo_result(undo_with_comparison(
+            &self.workspace,
+            Some(&git_guard(&self.workspace)),
+            target,
+            options,
+        ))?;
         if let Some(report) = &report {
             self.events.emit(undo_event(report, target));
         }

@@ -20,6 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use call::{MissingPermission, ToolCallResult};
+pub use checkpoint::undo_with_comparison;
 pub use circuit_breaker::BreakerConfig;
 use circuit_breaker::CircuitBreaker;
 pub use output_limits::OutputLimits;
@@ -371,7 +372,7 @@ impl Registry {
     /// Undoes the changes of this turn: returns each path with its result, and whether all changes were
     /// undone.
     pub fn undo_turn(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
-        match self.cx.workspace.undo(UndoTarget::Turn(turn), UndoOptions::default()) {
+        match self.undo(UndoTarget::Turn(turn), UndoOptions::default()) {
             Ok(report) => {
                 let is_complete = report.is_complete();
                 let files = report.files.into_iter().map(|(path, how)| (path, how.to_string()));

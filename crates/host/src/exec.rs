@@ -15,6 +15,7 @@ mod status_report;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
@@ -41,7 +42,7 @@ use status_report::StatusReport;
 
 use crate::git_guard::{ContentKeeper, GitGuard, GuardReport};
 use agent_protocol::disk::nofollow;
-use agent_protocol::tool::{CommandRights, GitConfigAccess};
+use agent_protocol::tool::CommandRights;
 
 pub use background::{BackgroundCommand, BackgroundOutput, CommandEnd};
 pub use capture::{CapturedOutput, OutputFileOpener};
@@ -193,17 +194,20 @@ struct StartedCommand {
     comparison: Option<GitComparison>,
 }
 
-/// The comparison of git's state around one command.
-struct GitComparison {
+/// The comparison of git's state around one command, or around the write of a file.
+pub struct GitComparison {
     guard: Arc<GitGuard>,
-    is_granted: bool,
+    rights: CommandRights,
+    /// Where repositories may appear; `None`: anywhere.
+    nested: Option<BTreeSet<PathBuf>>,
     is_finished: bool,
 }
 
 impl GitComparison {
-    fn finish(mut self, has_left: bool) -> GuardReport {
+    /// Reverts what changed and may not. `has_left`: processes of the command still run.
+    pub fn finish(mut self, has_left: bool) -> GuardReport {
         self.is_finished = true;
-        self.guard.finish(self.is_granted, has_left)
+        self.guard.finish(self.rights, has_left, self.nested.take())
     }
 }
 
@@ -378,14 +382,31 @@ impl Exec {
         self.git_guard.as_ref()
     }
 
-    fn begin_comparison(&self, rights: CommandRights) -> Option<GitComparison> {
-        let guard = self.git_guard.clone().filter(|_| !rights.read_only)?;
-        let access = rights.git_config;
+    /// Records git's state before a file is written; `None` without a sandbox. Blocks.
+    pub fn begin_write(&self, file: &Path) -> Option<GitComparison> {
+        let nested = self.git_guard.as_ref()?.folders_above(file);
+        self.begin_comparison(CommandRights::default(), Vec::new(), Some(nested))
+    }
+
+    fn begin_command(&self, sandbox: &Sandbox, rights: CommandRights) -> Option<GitComparison> {
+        // All that it could change is the mode of a file.
+        let nested = rights.read_only.then(BTreeSet::new);
+        let is_harmless = rights.read_only && sandbox.controls_modes();
+        let mounts = || sandbox.read_only_mounts(rights);
+        (!is_harmless).then(|| self.begin_comparison(rights, mounts(), nested))?
+    }
+
+    fn begin_comparison(
+        &self,
+        rights: CommandRights,
+        mounts: Vec<PathBuf>,
+        nested: Option<BTreeSet<PathBuf>>,
+    ) -> Option<GitComparison> {
+        let guard = self.git_guard.clone()?;
         let has_left = self.remaining.lock().iter_mut().any(RemainingProcesses::is_running)
             || !self.background.running_commands().is_empty();
-        guard.begin(access != GitConfigAccess::Protected, has_left);
-        let is_granted = access == GitConfigAccess::Granted;
-        Some(GitComparison { guard, is_granted, is_finished: false })
+        guard.begin(mounts, has_left, nested.as_ref());
+        Some(GitComparison { guard, rights, nested, is_finished: false })
     }
 
     async fn start_command(&self, command: Command<'_>) -> Result<StartedCommand, Error> {
@@ -429,7 +450,7 @@ impl Exec {
                 report: report.as_ref().map(|report| report.file.as_raw_fd()),
             };
             let descriptor = report.as_ref().map(|report| report.file.as_fd());
-            let comparison = self.begin_comparison(command.rights);
+            let comparison = self.begin_command(sandbox, command.rights);
             let started = sandbox.start(run, command.rights, descriptor).await;
             let (supervisor, stdout, stderr) = started.map_err(sandbox_error)?;
             let running = RunningCommand::from_supervisor(supervisor, mark, stdout, stderr)?;

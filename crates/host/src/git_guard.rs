@@ -11,12 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use agent_protocol::disk::{self, repository};
+use agent_protocol::disk::{self, repository::RepositoryPlaces};
+use agent_protocol::tool::{CommandRights, GitConfigAccess};
 use config::Setting;
 use directory::{DirectoryGuard, GitDirectoryState};
 use discovery::Snapshot;
@@ -31,6 +32,9 @@ const OTHER_SETTINGS: [&str; 4] =
 
 /// Stores content that is reverted, with the name of its file; returns where it is.
 pub type ContentKeeper = Arc<dyn Fn(&str, &[u8]) -> Option<String> + Send + Sync>;
+
+/// Looks for repositories in the project; `None` if it cannot.
+pub type RepositoryScan = dyn Fn() -> Option<RepositoryPlaces> + Send + Sync;
 
 /// What a comparison did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,8 +61,6 @@ pub struct GuardPlaces {
     pub git_directories: Vec<PathBuf>,
     /// All that commands can write.
     pub writable: Vec<PathBuf>,
-    /// What the sandbox mounts read-only, if it exists and is no link.
-    pub mounted: Vec<PathBuf>,
     /// Git's settings for all repositories of a user, which may not exist.
     pub user_settings: Vec<PathBuf>,
 }
@@ -74,6 +76,7 @@ pub struct GitGuard {
     places: GuardPlaces,
     other_files: Vec<PathBuf>,
     keep: ContentKeeper,
+    scan: OnceLock<Box<RepositoryScan>>,
     state: Mutex<GuardState>,
 }
 
@@ -101,9 +104,7 @@ struct GuardState {
     n_running: usize,
     /// A command left processes, which may write at any time, until the next command begins without them.
     has_leftovers: bool,
-    /// One of the running commands can write git's configuration in spite of mounts.
-    writes_config: bool,
-    /// What the running commands cannot write.
+    /// What none of the running commands can write, by any name.
     protected: Vec<PathBuf>,
     /// A command ended, and its new repositories were not compared.
     has_ended: bool,
@@ -132,47 +133,62 @@ impl GitGuard {
         let other_files = roots.flat_map(|root| OTHER_SETTINGS.map(|name| root.join(name)));
         let user_settings = places.user_settings.iter().filter(|it| places.is_writable(it));
         let other_files = other_files.chain(user_settings.cloned()).collect();
-        Self { other_files, places, keep, state: Mutex::default() }
+        Self { other_files, places, keep, scan: OnceLock::new(), state: Mutex::default() }
     }
 
-    /// Sets the directories in the project that contain `.git` or look like a git directory, before a command. Those that are
-    /// not known (`None`) are searched.
-    pub fn set_nested(&self, nested: Option<BTreeSet<PathBuf>>) {
+    /// Sets how repositories in the project are found.
+    pub fn set_scan(&self, scan: Box<RepositoryScan>) {
+        _ = self.scan.set(scan);
+    }
+
+    /// Looks for repositories now. Blocks.
+    pub fn find_nested(&self) -> BTreeSet<PathBuf> {
+        self.with_searched(self.scan.get().and_then(|scan| scan()).as_ref())
+    }
+
+    /// Sets where repositories in the project are, before a command; if that is not known, they are searched. Whether something
+    /// was reverted: a running command may have made them, or one that ended in the background.
+    pub fn set_nested(&self, nested: Option<&RepositoryPlaces>) -> bool {
         let nested = self.with_searched(nested);
         let mut state = self.state.lock();
         state.is_nested_set = true;
         if state.is_open() || std::mem::take(&mut state.has_ended) {
-            // A running command may have made them, or one that ended in the background.
-            let report = self.compare(&mut state, (false, 0), Some(nested));
+            let report = self.compare(&mut state, (CommandRights::default(), 0), Some(nested));
+            let has_changed = report != GuardReport::default();
             state.pending.merge(report);
+            has_changed
         } else {
             state.nested = nested;
+            false
         }
     }
 
     /// Records the state before a command. If others of the session may still write, theirs is compared first.
-    /// `writes_config`: the command could write git's configuration in spite of mounts. `has_left`: processes of earlier
-    /// commands still run.
-    pub fn begin(&self, writes_config: bool, has_left: bool) {
+    /// `mounted`: what the sandbox of the command mounts read-only. `has_left`: processes of earlier commands still run.
+    /// `nested`: where it may make repositories, in addition; otherwise they are searched if they are not set.
+    pub fn begin(&self, mounted: Vec<PathBuf>, has_left: bool, nested: Option<&BTreeSet<PathBuf>>) {
         let mut state = self.state.lock();
         let is_first = state.first_begin.is_none();
         state.first_begin.get_or_insert_with(SystemTime::now);
-        if !state.is_nested_set && !state.is_open() {
+        if let Some(nested) = nested {
+            state.nested.extend(nested.iter().cloned());
+        } else if !state.is_nested_set && !state.is_open() {
             state.nested = self.with_searched(None);
         }
-        let mounted = self.places.mounted.iter();
-        let mounted =
-            mounted.filter(|path| path.symlink_metadata().is_ok_and(|it| !it.is_symlink()));
-        let mounted: Vec<PathBuf> = mounted.cloned().collect();
+        // Another name of a file may be outside the mount.
+        let is_closed = |path: &PathBuf| {
+            let metadata = path.symlink_metadata();
+            metadata.is_ok_and(|it| it.is_dir() || it.is_file() && it.nlink() == 1)
+        };
+        let mounted: Vec<PathBuf> = mounted.into_iter().filter(is_closed).collect();
         if state.is_open() {
-            let report = self.compare(&mut state, (false, 0), None);
+            let report = self.compare(&mut state, (CommandRights::default(), 0), None);
             state.pending.merge(report);
         }
         // What the last of them wrote was compared just now.
         state.has_leftovers &= has_left;
         if state.is_open() {
             state.protected.retain(|path| mounted.contains(path));
-            state.writes_config |= writes_config;
         } else {
             let earlier = (state.accepted.as_ref(), true);
             let snapshot = Snapshot::take(&self.places, &state.nested, &self.other_files, earlier);
@@ -184,20 +200,25 @@ impl GitGuard {
             let active = active.filter(|(path, _)| self.is_active(path, &snapshot));
             state.active.extend(active.map(|(_, found)| found.id()));
             (state.accepted, state.is_quiet) = (Some(snapshot), true);
-            (state.protected, state.writes_config) = (mounted, writes_config);
+            state.protected = mounted;
         }
         state.n_running += 1;
     }
 
-    /// Reverts what a command changed. `is_granted`: the user granted a change of git's configuration; `has_left`: processes
-    /// of the command still run.
-    pub fn finish(&self, is_granted: bool, has_left: bool) -> GuardReport {
+    /// Reverts what a command changed. `has_left`: processes of the command still run; `nested` as in [`GitGuard::begin`].
+    pub fn finish(
+        &self,
+        rights: CommandRights,
+        has_left: bool,
+        nested: Option<BTreeSet<PathBuf>>,
+    ) -> GuardReport {
         let mut state = self.state.lock();
         state.has_leftovers |= has_left;
-        let nested = (!state.is_nested_set).then(|| self.with_searched(None));
-        let report = self.compare(&mut state, (is_granted, 1), nested);
+        let is_set = state.is_nested_set;
+        state.has_ended |= is_set && nested.is_none();
+        let nested = nested.or_else(|| (!is_set).then(|| self.with_searched(None)));
+        let report = self.compare(&mut state, (rights, 1), nested);
         state.n_running = state.n_running.saturating_sub(1);
-        state.has_ended = true;
         let mut pending = std::mem::take(&mut state.pending);
         pending.merge(report);
         pending
@@ -205,73 +226,68 @@ impl GitGuard {
 
     /// Ends a command whose end nobody saw. The report is part of the next one.
     pub fn abandon(&self) {
-        let report = self.finish(false, true);
+        let report = self.finish(CommandRights::default(), true, None);
         self.state.lock().pending.merge(report);
     }
 
     /// Compares the repositories that a command made, after [`GitGuard::finish`]: those that are not in the last set.
-    pub fn compare_new(&self, is_granted: bool, nested: Option<&BTreeSet<PathBuf>>) -> GuardReport {
-        let nested = &self.with_searched(nested.cloned());
+    pub fn compare_new(
+        &self,
+        rights: CommandRights,
+        nested: Option<&RepositoryPlaces>,
+    ) -> GuardReport {
+        let nested = &self.with_searched(nested);
         let mut state = self.state.lock();
         if !std::mem::take(&mut state.has_ended) || nested.is_subset(&state.nested) {
             return GuardReport::default();
         }
-        self.compare(&mut state, (is_granted, 0), Some(nested.clone()))
+        self.compare(&mut state, (rights, 0), Some(nested.clone()))
     }
 
-    /// Checks the directories above a file that a file tool wrote: with it, one may have become a git directory.
-    pub fn check_written(&self, file: &Path) -> GuardReport {
-        let state = self.state.lock();
-        let mut report = GuardReport::default();
+    /// The directories of the session above a file. With it, one may become a git directory.
+    pub fn folders_above(&self, file: &Path) -> BTreeSet<PathBuf> {
         let is_inside =
             |folder: &&Path| self.places.roots.iter().any(|root| folder.starts_with(root));
-        let folders = file.ancestors().skip(1).take_while(is_inside);
-        for folder in folders.filter(|folder| repository::may_be_repository(folder)) {
-            let is_known =
-                state.accepted.as_ref().is_some_and(|it| it.directories.contains_key(folder));
-            let read = || GitDirectoryState::read(folder);
-            let Some(found) = (!is_known).then(read).flatten() else {
-                continue;
-            };
-            let mut guard = DirectoryGuard {
-                path: folder,
-                is_granted: false,
-                is_foreign: &|_| false,
-                initial: &[],
-                keep: &self.keep,
-                report: &mut report,
-            };
-            guard.check_new(&found);
-        }
-        report
+        file.ancestors().skip(1).take_while(is_inside).map(Path::to_owned).collect()
     }
 
-    /// Compares at the end of the session, if something may have written since the last comparison. `scan` finds the nested
-    /// directories.
-    pub fn end(&self, scan: impl FnOnce() -> Option<BTreeSet<PathBuf>>) -> GuardReport {
-        let is_open = self.state.lock().is_open();
-        let nested = is_open.then(|| self.with_searched(scan()));
+    /// Compares before and after a change that no command makes. Blocks.
+    pub fn around<T>(&self, change: impl FnOnce() -> T) -> (T, GuardReport) {
+        self.begin(Vec::new(), true, Some(&self.find_nested()));
+        let result = change();
+        let report = self.finish(CommandRights::default(), false, Some(self.find_nested()));
+        (result, report)
+    }
+
+    /// Compares at the end of the session, if something may have written since the last comparison.
+    pub fn end(&self) -> GuardReport {
+        let state = self.state.lock();
+        let is_open = state.is_open() || state.has_ended;
+        drop(state);
+        let nested = is_open.then(|| self.find_nested());
         let mut state = self.state.lock();
         let mut report = std::mem::take(&mut state.pending);
         if is_open {
-            report.merge(self.compare(&mut state, (false, 0), nested));
+            report.merge(self.compare(&mut state, (CommandRights::default(), 0), nested));
         }
         report
     }
 
     /// The checkpoint's scan knows those of the project, not those of added directories, where links lead, and what it cannot
     /// read.
-    fn with_searched(&self, nested: Option<BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
+    fn with_searched(&self, nested: Option<&RepositoryPlaces>) -> BTreeSet<PathBuf> {
+        let unsearched = nested.into_iter().flat_map(|nested| &nested.unsearched);
         let roots = self.places.roots.iter().skip(usize::from(nested.is_some()));
+        let roots = roots.chain(unsearched);
         let mut all = discovery::search(roots, discovery::MAX_ENTRIES, &self.places);
         let is_start = |path: &PathBuf| {
             let metadata = path.symlink_metadata();
             metadata.is_ok_and(|it| it.is_symlink() || it.mode() & 0o500 == 0o100)
         };
-        let (starts, nested): (Vec<_>, Vec<_>) = nested.into_iter().flatten().partition(is_start);
-        let limit = discovery::MAX_ENTRIES_OF_LINK;
-        all.extend(discovery::search(starts.iter(), limit, &self.places));
-        all.extend(nested);
+        let folders = nested.into_iter().flat_map(|nested| &nested.folders);
+        let starts = folders.clone().filter(|path| is_start(path));
+        all.extend(discovery::search(starts, discovery::MAX_ENTRIES_OF_LINK, &self.places));
+        all.extend(folders.cloned());
         all
     }
 
@@ -279,10 +295,11 @@ impl GitGuard {
     fn compare(
         &self,
         state: &mut GuardState,
-        (is_granted, n_ending): (bool, usize),
+        (rights, n_ending): (CommandRights, usize),
         nested: Option<BTreeSet<PathBuf>>,
     ) -> GuardReport {
         let mut report = GuardReport::default();
+        let is_granted = rights.git_config == GitConfigAccess::Granted;
         state.nested.extend(nested.into_iter().flatten());
         let Some(before) = state.accepted.take() else { return report };
         let earlier = (Some(&before), state.is_quiet);
@@ -305,18 +322,18 @@ impl GitGuard {
         if !closed.is_empty() {
             now = take();
         }
+        // What no link reaches any more.
+        let files = before.files.keys().filter(|path| !now.files.contains_key(*path));
+        let files = files.map(|path| (path.clone(), discovery::read_path(path)));
+        let files: Vec<_> = files.filter(|(_, state)| *state != EntryState::Missing).collect();
+        now.files.extend(files);
         let gone = before.directories.iter();
         let gone = gone.filter(|(path, _)| !now.directories.contains_key(*path));
         let gone = before.gone.iter().chain(gone.map(|(_, state)| state)).take(MAX_GONE);
         now.gone = gone.cloned().collect();
         let is_foreign = |path: &Path| {
-            let is_hook = path.parent().is_some_and(|parent| parent.ends_with(directory::HOOKS))
-                || path.ends_with(directory::HOOKS);
-            // Another name of the file may be outside the mount.
-            let has_names = path.symlink_metadata().is_ok_and(|it| it.is_file() && it.nlink() > 1);
-            (!state.writes_config || is_hook)
-                && !has_names
-                && state.protected.iter().any(|own| path.starts_with(own))
+            let mut mounts = state.protected.iter().filter(|own| path.starts_with(own));
+            mounts.next().is_some_and(|own| own == path || !before.has_other_name(path))
         };
         for path in before.files.keys().chain(now.files.keys()).collect::<BTreeSet<_>>() {
             let (old, new) = (before.file(path), now.file(path));
@@ -324,6 +341,8 @@ impl GitGuard {
             let Some(why) = self.refusal_of_file(path, (old, new), snapshots) else {
                 continue;
             };
+            // The same text that leads elsewhere now.
+            let old = if old == new { &EntryState::Missing } else { old };
             if is_granted && self.places.user_settings.contains(path) {
                 continue;
             }
@@ -337,7 +356,7 @@ impl GitGuard {
         for (path, found) in &now.directories {
             let mut guard = DirectoryGuard {
                 path,
-                is_granted,
+                rights,
                 is_foreign: &is_foreign,
                 initial: initial.get(path).map_or(&[], Vec::as_slice),
                 keep: &self.keep,
@@ -387,11 +406,9 @@ impl GitGuard {
 
     /// Whether git used the directory before for a work tree; otherwise only for those who looked into it.
     fn is_active(&self, directory: &Path, snapshot: &Snapshot) -> bool {
-        let links = snapshot.files.iter().filter(|(path, _)| path.ends_with(".git"));
-        let mut targets = links.filter_map(|(path, it)| discovery::unambiguous_target(path, it));
         directory.iter().any(|name| name == ".git")
             || self.places.git_directories.iter().any(|own| own == directory)
-            || targets.any(|target| target.starts_with(directory))
+            || snapshot.targets.values().any(|target| target.starts_with(directory))
     }
 
     /// Whether a git directory that was just found was there before the first command, and so was the way to it: no link is new.
@@ -412,52 +429,42 @@ impl GitGuard {
         (old, new): (&EntryState, &EntryState),
         (before, now, active): (&Snapshot, &Snapshot, &BTreeSet<FileId>),
     ) -> Option<&'static str> {
-        if old == new {
-            // The same text may lead elsewhere now.
-            let leads = matches!(new, EntryState::File { .. } | EntryState::Link(_));
-            let is_refused = leads
-                && path.ends_with(".git")
-                && !self.is_accepted_target(path, new, now)
-                && self.is_accepted_target(path, old, before);
-            return is_refused.then_some(LEADS_ELSEWHERE);
-        }
+        let (target, earlier) = (now.targets.get(path), before.targets.get(path));
+        let is_accepted = || {
+            target.is_some_and(|it| self.is_accepted_target(path, it, now))
+                && !self.activates(path, (before, now, active))
+        };
         if !path.ends_with(".git") {
             let is_link = matches!(new, EntryState::Link(_));
-            return Some(if is_link { LEADS_ELSEWHERE } else { "names programs, and was changed" });
+            // (A file to which a new link leads is not changed.)
+            let is_changed = old != new && (is_link || before.files.contains_key(path));
+            let why = if is_link { LEADS_ELSEWHERE } else { "names programs, and was changed" };
+            return is_changed.then_some(why);
         }
-        match (old, new) {
+        let is_refused = match (old, new) {
             // The directory is compared, or checked as a new one.
-            (_, EntryState::Missing | EntryState::Directory(_)) => None,
-            (EntryState::Missing | EntryState::Directory(_), _) => {
-                let is_accepted = self.is_accepted_target(path, new, now)
-                    && !self.activates(path, new, (before, now, active));
-                (!is_accepted).then_some(LEADS_ELSEWHERE)
-            }
+            (_, EntryState::Missing | EntryState::Directory(_)) => false,
+            // The same text may lead elsewhere now; where it leads nowhere, git runs nothing.
+            _ if old == new => target.is_some() && target != earlier && !is_accepted(),
+            (EntryState::Missing | EntryState::Directory(_), _) => !is_accepted(),
             // `git worktree repair`, after the repository was moved.
             _ => {
-                let id = |state, snapshot: &Snapshot| {
-                    let target = discovery::unambiguous_target(path, state)?;
-                    snapshot.directories.get(&target).map(|it| it.id())
+                let id = |target: Option<&PathBuf>, snapshot: &Snapshot| {
+                    snapshot.directories.get(target?).map(|it| it.id())
                 };
-                let is_same = id(old, before).is_some() && id(old, before) == id(new, now);
-                (!is_same).then_some(LEADS_ELSEWHERE)
+                id(earlier, before).is_none() || id(earlier, before) != id(target, now)
             }
-        }
+        };
+        is_refused.then_some(LEADS_ELSEWHERE)
     }
 
-    fn is_accepted_target(&self, path: &Path, state: &EntryState, now: &Snapshot) -> bool {
-        let direct = discovery::unambiguous_target(path, state);
-        if direct.is_some_and(|target| now.directories.contains_key(&target)) {
-            return true;
-        }
+    fn is_accepted_target(&self, path: &Path, target: &Path, now: &Snapshot) -> bool {
         // One that commands cannot write is a worktree's, and refers back to it.
-        discovery::real_target(path, state).is_some_and(|target| {
-            let back = || disk::read_small_text(&target.join("gitdir")).ok();
-            let refers_back =
-                || back().and_then(|back| target.join(back.trim_end()).canonicalize().ok());
-            now.directories.contains_key(&target)
-                || !self.places.is_writable(&target) && refers_back().as_deref() == Some(path)
-        })
+        let back = || disk::read_small_text(&target.join("gitdir")).ok();
+        let refers_back =
+            || back().and_then(|back| target.join(back.trim_end()).canonicalize().ok());
+        now.directories.contains_key(target)
+            || !self.places.is_writable(target) && refers_back().as_deref() == Some(path)
     }
 
     /// Whether a `.git` makes git use a known directory, or its common one, that it used for no work tree, and that has more than
@@ -465,10 +472,9 @@ impl GitGuard {
     fn activates(
         &self,
         path: &Path,
-        state: &EntryState,
         (before, now, active): (&Snapshot, &Snapshot, &BTreeSet<FileId>),
     ) -> bool {
-        let Some(target) = discovery::real_target(path, state) else { return false };
+        let Some(target) = now.targets.get(path) else { return false };
         let common = target.ancestors().nth(2).filter(|_| target.join("commondir").exists());
         let found = [Some(target.as_path()), common].into_iter().flatten();
         found.filter_map(|directory| now.directories.get(directory)).any(|found| {

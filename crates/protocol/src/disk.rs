@@ -381,6 +381,17 @@ impl ResolvedPath {
         self.is_inside || !self.up_from.is_empty()
     }
 
+    /// The links that were followed, each without links in its own path.
+    pub fn links(&self) -> &[PathBuf] {
+        &self.links
+    }
+
+    /// Whether it leads each process elsewhere (`/proc/self/cwd`).
+    pub fn depends_on_process(&self) -> bool {
+        let mut of_processes = self.links.iter().filter(|link| link.starts_with("/proc"));
+        of_processes.any(|link| link.ends_with("cwd") || link.ends_with("root"))
+    }
+
     /// Opens or creates the file for writing; inside a place it must be regular, without links in its path.
     pub fn open_for_write(&self) -> io::Result<File> {
         self.check_still_valid()?;

@@ -1,7 +1,10 @@
 //! Git in the sandbox: commands can commit, but existing hooks and configuration cannot be changed.
 
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -458,6 +461,73 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
         "../wt",
     ),
     (SUBMODULE, &["evil .git/modules/s/config; chmod 0311 .git/modules s"], "."),
+    // A missing object makes git fetch from a promisor remote, whose name it passes on as an argument.
+    (
+        "",
+        &[
+            "git init -q n; cd n; printf '#!/bin/sh\ntouch $MARK\nexit 1\n' > up.sh; chmod +x up.sh; git init -q p; printf '[remote \"--upload-pack=%s\"]\n\tpromisor = true\n\turl = x\n[remote \"origin\"]\n\turl = %s\n' $PWD/up.sh $PWD/p >> .git/config; git commit -q --allow-empty -m x; echo 1 > f; git add f; git commit -qm f; rm -rf .git/objects/$(git rev-parse HEAD^{tree} | sed 's,^..,&/,')",
+        ],
+        "n",
+    ),
+    (
+        "mkdir bin; printf '#!/bin/sh\\ntouch $MARK\\n' > bin/ssh; chmod +x bin/ssh; git config core.sshCommand $PWD/bin/ssh",
+        &[
+            "echo 1 > f; git add f; git commit -qm f; printf '[remote \"p\"]\\n\\tpromisor = true\\n\\turl = ssh://evil.invalid/x\\n' >> .git/config; rm -rf .git/objects/$(git rev-parse HEAD^{tree} | sed 's,^..,&/,')",
+        ],
+        ".",
+    ),
+    // What git reads otherwise than it looks.
+    (
+        "",
+        &[
+            "git init -q t; cp -r t/.git .git/zz; mkdir -p n/sub/.git; mv t/.git n/sub/.git/zz; evil n/sub/.git/zz/config; echo 'gitdir: /proc/self/cwd/.git/zz' > n/.git",
+        ],
+        "n/sub",
+    ),
+    (
+        "",
+        &["echo x > f; git add f; echo /f >> .gitignore; rm f; git init -q f; evil f/.git/config"],
+        "f",
+    ),
+    (
+        "",
+        &[
+            "git init -q target/e; git -C target/e commit -q --allow-empty -m x; echo target > .gitignore; git add -f target/e; git commit -qm s; evil target/e/.git/config; LC_ALL=C sed -i 's/\\x00\\x00\\xe0\\x00/\\x00\\x00\\xe0\\x01/' .git/index",
+        ],
+        ".",
+    ),
+    (
+        "echo target > .gitignore; git add .gitignore; mv .git/index .git/i; ln -s i .git/index",
+        &[
+            "git init -q target/e; git -C target/e commit -q --allow-empty -m x; git add -f target/e; evil target/e/.git/config; test -L .git/index || { mv .git/index .git/i; ln -s i .git/index; }",
+        ],
+        ".",
+    ),
+    (
+        "",
+        &[
+            "git init -q n; cd n; git init -q target/e; git -C target/e commit -q --allow-empty -m x; echo target > .gitignore; git add -f target/e; git commit -qm s; evil target/e/.git/config; mv .git '../store '; echo 'gitdir: ../store ' > .git",
+        ],
+        "n",
+    ),
+    // Other names of what git executes, and what it reaches inside a git directory.
+    (
+        "mkdir scripts; printf '#!/bin/sh\n' > scripts/h; chmod +x scripts/h; mkdir -p .git/hooks; ln scripts/h .git/hooks/post-index-change",
+        &["printf '#!/bin/sh\ntouch $MARK\n' > scripts/h; rm scripts/h"],
+        ".",
+    ),
+    (
+        "mkdir -p .git/hooks/d; printf '#!/bin/sh\nfor x in .git/hooks/d/*; do $x; done\n' > .git/hooks/post-index-change; chmod +x .git/hooks/post-index-change",
+        &["printf '#!/bin/sh\ntouch $MARK\n' > .git/hooks/d/x; chmod +x .git/hooks/d/x"],
+        ".",
+    ),
+    (
+        "mkdir -p .git/my .git/hooks; printf '#!/bin/sh\n' > .git/my/h; chmod +x .git/my/h; ln -s ../my/h .git/hooks/post-index-change",
+        &["printf '#!/bin/sh\ntouch $MARK\n' > .git/my/h"],
+        ".",
+    ),
+    ("git config include.path local.inc; touch .git/local.inc", &["evil .git/local.inc"], "."),
+    ("mv .git/config .git/c; ln -s c .git/config", &["evil .git/c"], "."),
 ];
 /// A bare repository among the files of the user's project.
 const FIXTURE: &str = "git init -q --bare fixtures/repo; git -C fixtures/repo config core.bare false; \
@@ -644,11 +714,16 @@ fn settings_for_all_repositories_are_not_made_in_a_home_that_is_the_project() {
     for place in places() {
         git(&place, REPOSITORY);
         let root = place.test.root();
-        write(&root.join("script.sh"), "echo '[core]' > .gitconfig");
+        let line = "echo '[core]' > .gitconfig; mkdir -p .config ev; touch ev/config; ln -s ../ev .config/git; ln -s ev .hg; mv ev/config ev/hgrc";
+        write(&root.join("script.sh"), line);
         let input = json!({"command": "bash ./script.sh"}).to_string();
         let mut command = place.command(&["tool", "call", "Bash", &input]);
         let done = command.env("HOME", &root).output().unwrap();
-        assert!(!root.join(".gitconfig").exists(), "{} {done:?}", place.backend);
+        for path in [".gitconfig", ".config/git", ".hg"] {
+            let is_there = root.join(path).symlink_metadata().is_ok();
+            assert!(!is_there, "{path} {} {done:?}", place.backend);
+        }
+        assert!(root.join("ev/hgrc").exists());
     }
 }
 
@@ -663,6 +738,86 @@ fn large_hook_that_was_overwritten_is_moved_aside() {
             place.script("echo x > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit; true");
         let hook = std::fs::read_to_string(place.test.root().join(".git/hooks/pre-commit"));
         assert!(hook.is_err() || hook.unwrap().len() > 5_000_000, "{envelope}");
+    }
+}
+
+#[test]
+fn an_undo_sets_up_nothing() {
+    for place in places() {
+        let (root, mark) = (place.test.root(), place.outside().join("marker"));
+        git(&place, REPOSITORY);
+        let fsmonitor = format!("fsmonitor = \"touch {}; false\"", mark.display());
+        let config = format!("[core]\\n\\tbare = false\\n\\tworktree = %s\\n\\t{fsmonitor}\\n");
+        let mut output = String::new();
+        for line in [
+            &format!(
+                "mkdir -p x/objects x/refs; touch x/objects/k x/refs/k; printf '{config}' $PWD/x > x/config"
+            ),
+            "rm x/config; cp .git/HEAD x; truncate -s 300M x/HEAD",
+        ] {
+            let script = format!("call: Bash {}\n---\ntext: done", json!({"command": line}));
+            write(&root.join("../script"), &script);
+            let arguments =
+                ["run", "--model", "script:../script", "--output-format", "stream-json"];
+            let done = place.command(&arguments).arg("go").output().unwrap();
+            assert!(done.status.success(), "{done:?}");
+            output = String::from_utf8(done.stdout).unwrap();
+        }
+        let id = output.rsplit("\"session_id\":\"").next().unwrap().split('"').next().unwrap();
+        let done = as_user(&place, &["session", "undo", id]).output().unwrap();
+        run(&root.join("x"), "git status >/dev/null 2>&1; true");
+        assert!(!mark.exists(), "{} {:?}: {done:?}", place.backend, place.user);
+        assert!(root.join("x/config").exists(), "{done:?}");
+    }
+}
+
+/// The binary as the user of a place, without a sandbox backend.
+fn as_user(place: &Place, arguments: &[&str]) -> Command {
+    let mut command = place.test.command(arguments);
+    if let Some(user) = place.user {
+        command.uid(user).gid(user);
+    }
+    command
+}
+
+#[test]
+fn repository_of_a_background_command_is_compared_when_it_ends() {
+    for place in places() {
+        let (root, mark) = (place.test.root(), place.outside().join("marker"));
+        git(&place, REPOSITORY);
+        let line = format!(
+            "git init -q n; printf '[core]\n\tfsmonitor = \"touch {}; false\"\n' >> n/.git/config; touch made",
+            mark.display()
+        );
+        let script =
+            format!("call: Bash {}\n---\ntext: one", json!({"command": line, "background": true}));
+        write(&root.join("../script"), &script);
+        let mut chat = place.command(&["chat", "--plain", "--model", "script:../script"]);
+        let mut chat = chat.stdin(Stdio::piped()).spawn().unwrap();
+        chat.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        let config = root.join("n/.git/config");
+        crate::support::wait_for(|| root.join("made").exists());
+        crate::support::wait_for(|| {
+            !std::fs::read_to_string(&config).unwrap().contains("fsmonitor")
+        });
+        chat.stdin.take();
+        chat.wait().unwrap();
+        assert!(!mark.exists(), "{} {:?}", place.backend, place.user);
+    }
+}
+
+#[test]
+fn mode_of_a_hook_is_compared_in_read_only_mode() {
+    for place in places() {
+        git(&place, REPOSITORY);
+        git(&place, "mkdir -p .git/hooks; echo > .git/hooks/pre-commit");
+        let line = json!({"command": "chmod +x .git/hooks/pre-commit"}).to_string();
+        let backend = format!("sandbox.backend={}", place.backend);
+        let arguments = ["--permission-mode", "read-only", "--set", &backend];
+        let mut command = as_user(&place, &["tool", "call", "Bash", &line]);
+        let done = command.args(arguments).output().unwrap();
+        let hook = place.test.root().join(".git/hooks/pre-commit").metadata().unwrap();
+        assert_eq!(hook.permissions().mode() & 0o111, 0, "{} {done:?}", place.backend);
     }
 }
 
@@ -722,9 +877,10 @@ fn processes_that_a_command_left_set_up_nothing() {
 
 #[test]
 fn what_one_command_prepares_and_the_next_completes_is_found() {
-    let attacks: &[(&[&str], &str)] = &[
+    let attacks: &[(&str, &[&str], &str)] = &[
         // (Valid only after the second command, which changes one file in place.)
         (
+            "",
             &[
                 "mkdir sub; cd sub; mkdir objects refs; echo x > HEAD; FILES; echo x > HEAD",
                 "echo 'ref: refs/heads/m' > sub/HEAD",
@@ -732,6 +888,7 @@ fn what_one_command_prepares_and_the_next_completes_is_found() {
             "sub",
         ),
         (
+            "",
             &[
                 "mkdir -p foo/objects foo/refs foo/worktrees/n wt; cp .git/HEAD foo/worktrees/n; \
                  echo ../.. > foo/worktrees/n/commondir; evil foo/config; echo 'gitdir: ../foo/worktrees/n' > wt/.git",
@@ -739,17 +896,49 @@ fn what_one_command_prepares_and_the_next_completes_is_found() {
             ],
             ".",
         ),
-        (&["git init -q n; sleep 0.1", "evil n/.git/config; sleep 0.1", "touch x"], "n"),
+        ("", &["git init -q n; sleep 0.1", "evil n/.git/config; sleep 0.1", "touch x"], "n"),
+        // The text of `.git` stays, and leads elsewhere.
+        (
+            FIXTURE,
+            &[
+                "git init -q g; mv g/.git g2; ln -s g2 l; echo 'gitdir: ../l' > src/.git",
+                "ln -sfn fixtures/repo l",
+            ],
+            "src",
+        ),
+        (
+            FIXTURE,
+            &[
+                "git init -q g; mkdir fx; mv g/.git fx/repo; ln -s fx l; echo 'gitdir: ../l/repo' > src/.git",
+                "mv fx fx2; mv fixtures fx",
+            ],
+            "src",
+        ),
+        // A file tool completes what is known.
+        (
+            "",
+            &[
+                "mkdir x; cd x; touch objects refs; chmod +x objects refs; cp ../.git/HEAD .",
+                r#"{"path": "x/config", "content": "[core]\n\tbare = false\n\tworktree = $ROOT/x\n\tfsmonitor = \"touch $MARK; false\"\n"}"#,
+            ],
+            "x",
+        ),
     ];
-    for (lines, directory) in attacks {
+    for (setup, lines, directory) in attacks {
         for place in places() {
             let (root, mark) = (place.test.root(), place.outside().join("marker"));
             git(&place, REPOSITORY);
+            git(&place, &setup.replace("$MARK", &mark.display().to_string()));
             let evil = format!(
                 "evil() {{ printf '[core]\\n\\tfsmonitor = \"touch {}; false\"\\n' >> \"$1\"; }}",
                 mark.display()
             );
             let script = lines.iter().map(|line| {
+                if line.starts_with('{') {
+                    let input = line.replace("$MARK", &mark.display().to_string());
+                    let input = input.replace("$ROOT", &root.display().to_string());
+                    return format!("call: Write {input}\n---\n");
+                }
                 let line = format!("{evil}\n{}", line.replace("FILES", FILES));
                 format!("call: Bash {}\n---\n", json!({"command": line}))
             });

@@ -339,6 +339,7 @@ impl Registry {
         let operation = self.checkpoint_before(call, &target, cx.rights).await;
         let epoch = self.state().repetition.epoch;
         self.emit_started(call, effect, context);
+        let written = self.begin_write(effect);
         let run = AssertUnwindSafe(entry.tool.run(input, &cx)).catch_unwind().await;
         let mut outcome =
             run.unwrap_or_else(|panic| Err(panic_failure(&call.name, panic.as_ref())));
@@ -347,7 +348,9 @@ impl Registry {
         {
             self.state().background_ids.push(id.to_owned());
         }
-        self.check_written(effect, &mut outcome);
+        if let Some(written) = written {
+            Self::finish_write(written, &mut outcome);
+        }
         if let Some(operation) = operation {
             context.changed_files =
                 self.checkpoint_after(operation, (effect, cx.rights), &mut outcome).await;

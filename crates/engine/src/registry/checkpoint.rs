@@ -1,8 +1,7 @@
 //! Takes checkpoints before and after calls that may write.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -11,14 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::Registry;
 use crate::tools::{CallTarget, shorten_command};
+use agent_host::exec::GitComparison;
 use agent_host::git_guard::{GitGuard, GuardReport};
 use agent_host::workspace::{
-    ChangedFiles, Checkpoints, OpenOperation, OperationScope, USER_PROGRAMS, is_cache,
+    ChangedFiles, Checkpoints, OpenOperation, OperationScope, USER_PROGRAMS, UndoError,
+    UndoOptions, UndoOutcome, UndoReport, UndoTarget, Workspace, is_cache,
 };
+use agent_protocol::disk::repository::RepositoryPlaces;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::event::EventBody;
 use agent_protocol::message::ToolCall;
-use agent_protocol::tool::{CommandRights, Effect, GitConfigAccess};
+use agent_protocol::tool::{CommandRights, Effect};
 
 /// Limit: paths that are listed in `data.files_changed`, which leaves out caches; more are counted.
 const MAX_LISTED_FILES: usize = 200;
@@ -73,14 +75,12 @@ impl Registry {
             _ => tool.clone(),
         };
         let author = self.events.masker().mask(&author).into_owned();
-        let guard = self.cx.exec.git_guard().filter(|_| matches!(scope, OperationScope::Project));
-        let guard = guard.map(Arc::clone);
+        let guard = self.cx.exec.git_guard().map(Arc::clone);
         let begin = move || {
-            let operation = checkpoints.begin_operation(&tool, scope).with_call(id, author);
-            if let Some(guard) = guard {
-                guard.set_nested(checkpoints.repositories());
-            }
-            operation
+            let set = |found: Option<&RepositoryPlaces>| {
+                guard.as_ref().is_some_and(|guard| guard.set_nested(found))
+            };
+            checkpoints.begin_operation(&tool, scope, &set).with_call(id, author)
         };
         tokio::task::spawn_blocking(begin).await.ok()
     }
@@ -90,11 +90,11 @@ impl Registry {
         checkpoints: &Checkpoints,
         guard: Option<&GitGuard>,
         operation: OpenOperation,
-        (is_background, is_granted): (bool, bool),
+        (is_background, rights): (bool, CommandRights),
     ) -> (std::io::Result<ChangedFiles>, GuardReport) {
         let report = RefCell::default();
-        let check = |found: Option<&BTreeSet<PathBuf>>| {
-            let compared = guard.map(|guard| guard.compare_new(is_granted, found));
+        let check = |found: Option<&RepositoryPlaces>| {
+            let compared = guard.map(|guard| guard.compare_new(rights, found));
             *report.borrow_mut() = compared.unwrap_or_default();
             *report.borrow() != GuardReport::default()
         };
@@ -119,10 +119,8 @@ impl Registry {
             return ChangedFiles::default();
         }
         let guard = self.cx.exec.git_guard().map(Arc::clone);
-        let is_granted = rights.git_config == GitConfigAccess::Granted;
         let finish = move || {
-            let kind = (false, is_granted);
-            Self::finish_operation(&checkpoints, guard.as_deref(), operation, kind)
+            Self::finish_operation(&checkpoints, guard.as_deref(), operation, (false, rights))
         };
         let finished = tokio::task::spawn_blocking(finish).await;
         let (changed, report) =
@@ -154,12 +152,21 @@ impl Registry {
         changed
     }
 
-    /// With the file that a file tool wrote, a directory may have become a git directory.
-    pub(super) fn check_written(&self, effect: &Effect, outcome: &mut Result<Report, Failure>) {
-        if let (Effect::Write { path }, Some(guard)) = (effect, self.cx.exec.git_guard()) {
-            let report = guard.check_written(&self.root().join(path));
-            add_notes(outcome, [report.failures, report.notices].concat());
-        }
+    /// With the file that a file tool writes, a directory may become a git directory.
+    pub(super) fn begin_write(&self, effect: &Effect) -> Option<GitComparison> {
+        let Effect::Write { path } = effect else { return None };
+        self.cx.exec.begin_write(&self.root().join(path))
+    }
+
+    pub(super) fn finish_write(begun: GitComparison, outcome: &mut Result<Report, Failure>) {
+        let report = begun.finish(false);
+        add_notes(outcome, [report.failures, report.notices].concat());
+    }
+
+    /// Undoes operations of the session.
+    pub fn undo(&self, target: UndoTarget, options: UndoOptions) -> Result<UndoReport, UndoError> {
+        let guard = self.cx.exec.git_guard().map(Arc::as_ref);
+        undo_with_comparison(&self.cx.workspace, guard, target, options)
     }
 
     /// Waits until no operation of another agent writes, if the call may write or its checkpoint covers the project.
@@ -203,16 +210,17 @@ impl Registry {
         let effect = Effect::Write { path: String::new() };
         let _guard = self.acquire_write_lock(&effect, false, cancel).await;
         let before = Arc::clone(&checkpoints);
-        let begin = move || before.begin_operation(USER_PROGRAMS, OperationScope::Project);
+        let begin =
+            move || before.begin_operation(USER_PROGRAMS, OperationScope::Project, &|_| false);
         let operation = tokio::task::spawn_blocking(begin).await;
         let (call, author) = (call.to_owned(), "a hook or check".to_owned());
         let operation = operation.map(|operation| operation.with_call(call, author));
         let result = programs.await;
         let Ok(operation) = operation else { return (result, ChangedFiles::default()) };
         let guard = self.cx.exec.git_guard().map(Arc::clone);
-        let finish = move || {
-            Self::finish_operation(&checkpoints, guard.as_deref(), operation, (false, false))
-        };
+        let kind = (false, CommandRights::default());
+        let finish =
+            move || Self::finish_operation(&checkpoints, guard.as_deref(), operation, kind);
         let Ok((changed, report)) = tokio::task::spawn_blocking(finish).await else {
             return (result, ChangedFiles::default());
         };
@@ -257,7 +265,8 @@ impl Registry {
         for (_, operation) in ended {
             // A failure means that the changes cannot be undone; the command has ended.
             let guard = self.cx.exec.git_guard().map(Arc::as_ref);
-            let (_, report) = Self::finish_operation(checkpoints, guard, operation, (true, false));
+            let kind = (true, CommandRights::default());
+            let (_, report) = Self::finish_operation(checkpoints, guard, operation, kind);
             self.report_comparison(report);
         }
     }
@@ -265,9 +274,8 @@ impl Registry {
     /// Compares git's state at the end of the session, when all processes have ended.
     pub async fn finish_comparison(&self) {
         let Some(guard) = self.cx.exec.git_guard().map(Arc::clone) else { return };
-        let checkpoints = self.cx.workspace.checkpoints().map(Arc::clone);
-        let end = move || guard.end(|| checkpoints?.find_repositories());
-        self.report_comparison(tokio::task::spawn_blocking(end).await.unwrap_or_default());
+        let end = tokio::task::spawn_blocking(move || guard.end());
+        self.report_comparison(end.await.unwrap_or_default());
     }
 
     /// Reports what a comparison of git's state reverted outside of a call.
@@ -276,6 +284,22 @@ impl Registry {
             self.shared.events.emit(EventBody::error("workspace", text));
         }
     }
+}
+
+/// Undoes operations; what git would execute then and did not before is reverted, and counts as left as it is.
+pub fn undo_with_comparison(
+    workspace: &Workspace,
+    guard: Option<&GitGuard>,
+    target: UndoTarget,
+    options: UndoOptions,
+) -> Result<UndoReport, UndoError> {
+    let Some(guard) = guard else { return workspace.undo(target, options) };
+    let (outcome, compared) = guard.around(|| workspace.undo(target, options));
+    let mut report = outcome?;
+    let notes = compared.failures.into_iter().chain(compared.notices);
+    let left = notes.map(|note| ("git".to_owned(), UndoOutcome::Refused(note)));
+    report.files.extend(left);
+    Ok(report)
 }
 
 fn add_notes(outcome: &mut Result<Report, Failure>, notes: Vec<String>) {

@@ -346,7 +346,14 @@ async fn run_job(
     };
     capture.close();
     let (exit_code, signal) = exit_code_and_signal(status);
-    let compared = comparison.map(|it| it.finish(left.is_some())).unwrap_or_default();
+    let (has_left, is_cancelled) = (left.is_some(), ended == EndReason::Cancelled);
+    let finish = move |mut it: GitComparison| {
+        // There may be no next command that looks for the repositories it made.
+        it.nested = (!is_cancelled).then(|| it.guard.find_nested());
+        it.finish(has_left)
+    };
+    let compared = tokio::task::spawn_blocking(move || comparison.map(finish)).await;
+    let compared = compared.ok().flatten().unwrap_or_default();
     let notices = [compared.failures, compared.notices].concat();
     let mut end = CommandEnd { reason: ended, exit_code, signal, notices, left_running, error };
     let time = begun.elapsed();

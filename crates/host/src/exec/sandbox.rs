@@ -340,19 +340,26 @@ impl Sandbox {
         profile
     }
 
+    /// Whether a command cannot change modes of files that it cannot write.
+    pub(super) fn controls_modes(&self) -> bool {
+        self.namespaces
+    }
+
+    /// What is mounted read-only for a command inside of what it can write.
+    pub(super) fn read_only_mounts(&self, rights: CommandRights) -> Vec<PathBuf> {
+        if self.namespaces { self.command_profile(rights).read_only } else { Vec::new() }
+    }
+
     /// A guard of the repositories that commands can write.
     pub(super) fn git_guard(&self, keep: ContentKeeper) -> GitGuard {
         let SandboxFacts { root, added, git, homes, .. } = &self.facts;
         let user_settings =
             homes.iter().flat_map(|home| tables::USER_SETTINGS.map(|it| home.join(it)));
-        let user_settings: Vec<PathBuf> = user_settings.collect();
-        let mounted = git.settings.iter().chain(&git.links).chain(&user_settings);
         let places = GuardPlaces {
             roots: std::iter::once(root).chain(added).cloned().collect(),
             git_directories: git.directories.clone(),
             writable: self.profile.writable.clone(),
-            mounted: mounted.filter(|_| self.namespaces).cloned().collect(),
-            user_settings,
+            user_settings: user_settings.collect(),
         };
         GitGuard::new(places, keep)
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::iter::Peekable;
+use std::path::{Path, PathBuf};
 use std::str::Chars;
 
 /// A section, whether it has a subsection, and its keys: what git itself writes for branches, remotes, submodules and sparse
@@ -76,6 +77,21 @@ impl Setting {
         self.section == "branch" && matches!(self.key.as_str(), "remote" | "pushremote")
     }
 
+    /// Git passes names and values on as arguments: `--upload-pack=…` names a program.
+    fn is_option(&self) -> bool {
+        let value = self.value.as_deref().filter(|_| self.key != "description");
+        [self.subsection.as_deref(), value].into_iter().flatten().any(|text| text.starts_with('-'))
+    }
+
+    /// The remote from which git fetches missing objects by itself, also for `git status`.
+    fn promisor(&self) -> Option<&str> {
+        match (self.section.as_str(), self.key.as_str()) {
+            ("remote", "promisor" | "partialclonefilter") => self.subsection.as_deref(),
+            ("extensions", "partialclone") => self.value.as_deref(),
+            _ => None,
+        }
+    }
+
     /// Section and subsection.
     fn part(&self) -> Option<(&str, &str)> {
         Some((&self.section, self.subsection.as_deref()?))
@@ -104,7 +120,7 @@ impl Setting {
             }
             _ => true,
         };
-        is_harmless && self.is_in(ALLOWED)
+        is_harmless && !self.is_option() && self.is_in(ALLOWED)
     }
 
     /// `core.worktree` is for the caller to decide.
@@ -137,7 +153,9 @@ pub(super) fn refused_changes(
     let moved = before.iter().filter(|it| it.part().is_some_and(|part| !all_after.contains(&part)));
     let moved: HashSet<_> = moved.map(|it| (&it.section, &it.key, &it.value)).collect();
     let is_moved = |it: &Setting| {
-        MOVABLE.contains(&it.section.as_str()) && moved.contains(&(&it.section, &it.key, &it.value))
+        MOVABLE.contains(&it.section.as_str())
+            && !it.is_option()
+            && moved.contains(&(&it.section, &it.key, &it.value))
     };
     let tracked = initial.iter().filter(|it| it.is_remote_of_branch()).filter_map(Setting::part);
     let tracked: Parts = tracked.collect();
@@ -177,6 +195,38 @@ pub(super) fn refused_changes(
         !old.iter().chain(new).all(|setting| setting.is_allowed() || is_moved(setting))
     };
     names.into_iter().filter(|(_, settings)| is_refused(settings)).map(|(name, _)| name).collect()
+}
+
+/// The names of the settings by which git would fetch from another machine than before (in the `earlier` settings) without being
+/// asked to: a fetch runs `ssh` and helpers.
+pub(super) fn refused_promisors(earlier: &[&[Setting]], now: &[Setting]) -> Vec<String> {
+    fn addresses<'a>(settings: &'a [Setting], remote: &str) -> Vec<Option<&'a str>> {
+        let part = Some(("remote", remote));
+        let all = settings.iter().filter(|it| it.part() == part && it.key == "url");
+        all.map(|it| it.value.as_deref()).collect()
+    }
+    let is_local = |url: &Option<&str>| {
+        url.is_some_and(|url| url.starts_with(['/', '.']) || url.starts_with("file://"))
+    };
+    let is_refused = |setting: &&Setting| {
+        let Some(remote) = setting.promisor() else { return false };
+        let own = addresses(now, remote);
+        let is_known = |settings: &&[Setting]| {
+            let mut known = settings.iter().filter_map(Setting::promisor);
+            // Without an address the name is one.
+            known.any(|it| addresses(settings, it) == own && (it == remote || !own.is_empty()))
+        };
+        (own.is_empty() || !own.iter().all(is_local)) && !earlier.iter().any(is_known)
+    };
+    now.iter().filter(is_refused).map(Setting::name).collect()
+}
+
+/// The files that the configuration in `file` includes.
+pub(super) fn included_files(file: &Path, content: &[u8]) -> Vec<PathBuf> {
+    let folder = file.parent().unwrap_or(file);
+    let settings = parse(content).unwrap_or_default().into_iter();
+    let paths = settings.filter(|it| it.section.starts_with("include") && it.key == "path");
+    paths.filter_map(|it| Some(folder.join(it.value?))).collect()
 }
 
 /// Writes settings as git does.
@@ -385,6 +435,9 @@ mod tests {
             ("[remote \"o\"]\nurl=y\n", "remote.o.url"),
             ("[core]\nworktree=/\n", "core.worktree"),
             ("[core.sparseCheckout]\nx=1\n", "core.sparsecheckout.x"),
+            ("[remote \"--upload-pack=x\"]\nurl=y\n", "remote.--upload-pack=x.url"),
+            ("[branch \"x\"]\nremote=--upload-pack=x\n", "branch.x.remote"),
+            ("[extensions]\npartialClone=--upload-pack=x\n", "extensions.partialclone"),
         ] {
             assert_eq!(with(change), [name], "{change}");
         }

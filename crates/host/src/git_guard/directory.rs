@@ -12,8 +12,9 @@ use super::config::{self, Setting};
 use super::entry::{self, EntryState, FileId, list_names, move_aside};
 use super::stamp::Stamp;
 use super::{ContentKeeper, GuardReport};
-use agent_protocol::disk;
-use agent_protocol::disk::repository::is_head_content;
+use agent_protocol::disk::repository::{is_head_content, linked_directory, path_in};
+use agent_protocol::disk::{self, ResolvedPath};
+use agent_protocol::tool::{CommandRights, GitConfigAccess};
 use rustix::fs::Mode;
 
 /// Git reads the settings of both.
@@ -27,7 +28,7 @@ const FILE_FOLDERS: [(&str, &str); 3] = [
     ("remotes", "names the address of a remote; the user can add it"),
     ("branches", "names the address of a remote; the user can add it"),
 ];
-/// Limit of the files of one such folder in memory; what is beyond is compared by its length only.
+/// Limit of the files of one such folder in memory; what is beyond is compared by its hash.
 const MAX_HOOK_BYTES: usize = 16 << 20;
 /// Git does not run a hook of this name.
 const SAMPLE: &[u8] = b".sample";
@@ -39,6 +40,8 @@ pub(super) struct GitDirectoryState {
     entries: BTreeMap<&'static str, EntryState>,
     /// By folder.
     files: BTreeMap<&'static str, BTreeMap<OsString, EntryState>>,
+    /// Where links and included files are.
+    reached: Vec<PathBuf>,
     /// Of the directory, and of all that was read.
     stamps: Vec<Stamp>,
 }
@@ -71,11 +74,31 @@ impl GitDirectoryState {
         }
         let mut files = BTreeMap::new();
         for name in file_folders {
-            let found = read_files(&path.join(name));
+            let found = read_files(&path.join(name), name == HOOKS);
             stamps.extend(found.keys().map(|file| Stamp::take(&path.join(name).join(file))));
             files.insert(name, found);
         }
-        Some(Self { id: entry::folder_id(&folder, OsStr::new(""))?, entries, files, stamps })
+        let own = entries.iter().map(|(name, entry)| (path.join(name), entry));
+        let inner = files.iter().flat_map(|(folder, files)| {
+            files.iter().map(move |(name, entry)| (path.join(folder).join(name), entry))
+        });
+        let links = own.chain(inner).filter(|(_, entry)| matches!(entry, EntryState::Link(_)));
+        let included = CONFIG_FILES.into_iter().flat_map(|name| {
+            let text = entries.get(name).and_then(EntryState::bytes).unwrap_or_default();
+            config::included_files(&path.join(name), text)
+        });
+        let reached = links.map(|(link, _)| link).chain(included).collect();
+        let id = entry::folder_id(&folder, OsStr::new(""))?;
+        Some(Self { id, entries, files, reached, stamps })
+    }
+
+    /// Links in it, and the files that its configuration includes.
+    pub(super) fn reached(&self) -> &[PathBuf] {
+        &self.reached
+    }
+
+    pub(super) fn stamps(&self) -> &[Stamp] {
+        &self.stamps
     }
 
     /// Where it was read.
@@ -85,7 +108,10 @@ impl GitDirectoryState {
 
     /// Whether it has only what a command may make.
     pub(super) fn is_harmless(&self) -> bool {
-        let is_allowed = |settings: Vec<Setting>| settings.iter().all(Setting::is_allowed_in_new);
+        let is_allowed = |settings: Vec<Setting>| {
+            settings.iter().all(Setting::is_allowed_in_new)
+                && config::refused_promisors(&[], &settings).is_empty()
+        };
         let folders = FILE_FOLDERS.iter().map(|(name, _)| self.entry(name));
         self.files.values().all(BTreeMap::is_empty)
             && !folders
@@ -140,30 +166,34 @@ impl GitDirectoryState {
     }
 }
 
-fn read_files(path: &Path) -> BTreeMap<OsString, EntryState> {
-    let Ok(folder) = entry::open_folder(path) else { return BTreeMap::new() };
-    let names = list_names(&folder).into_iter();
-    let names = names.filter(|name| !name.as_encoded_bytes().ends_with(SAMPLE));
-    let mut n_bytes = 0;
-    let read = |name: OsString| {
-        let state = EntryState::read(&folder, &name);
-        n_bytes += state.bytes().map_or(0, <[u8]>::len);
-        let state = if n_bytes > MAX_HOOK_BYTES {
-            EntryState::Other([0, 0, 0, i64::try_from(n_bytes).unwrap_or(0)])
-        } else {
-            state
-        };
-        (name, state)
-    };
-    // Git reads files; a directory may be a worktree (`git worktree add branches/x`).
-    names.map(read).filter(|(_, state)| state.folder_id().is_none()).collect()
+/// Recursively, with the folders: a hook may run what is there. Elsewhere, a folder may be a worktree
+/// (`git worktree add branches/x`).
+fn read_files(path: &Path, is_recursive: bool) -> BTreeMap<OsString, EntryState> {
+    let (mut files, mut todo, mut n_bytes) = (BTreeMap::new(), vec![PathBuf::new()], 0);
+    while let Some(inner) = todo.pop() {
+        let Ok(folder) = entry::open_folder(&path.join(&inner)) else { continue };
+        let names = list_names(&folder).into_iter();
+        for name in names.filter(|name| !name.as_encoded_bytes().ends_with(SAMPLE)) {
+            let state = EntryState::read(&folder, &name);
+            let name = inner.join(name);
+            if state.folder_id().is_some() {
+                if !is_recursive {
+                    continue;
+                }
+                todo.push(name.clone());
+            }
+            n_bytes += state.bytes().map_or(0, <[u8]>::len);
+            let state = if n_bytes > MAX_HOOK_BYTES { state.without_content() } else { state };
+            files.insert(name.into_os_string(), state);
+        }
+    }
+    files
 }
 
 /// Restores a git directory to an earlier state.
 pub(super) struct DirectoryGuard<'a> {
     pub(super) path: &'a Path,
-    /// The user granted a change of the configuration.
-    pub(super) is_granted: bool,
+    pub(super) rights: CommandRights,
     /// What the command could not write: a change of it was made by another process.
     pub(super) is_foreign: &'a dyn Fn(&Path) -> bool,
     /// The settings at the first command.
@@ -177,8 +207,13 @@ impl DirectoryGuard<'_> {
     fn points_here(&self, place: &Path) -> bool {
         let file = place.join(".git");
         let bytes = disk::read_small(&file, disk::SMALL_FILE_LIMIT).ok();
-        let target = bytes.and_then(|bytes| linked_directory(&file, &bytes)?.canonicalize().ok());
-        target.as_deref() == Some(self.path)
+        let target = bytes.and_then(|bytes| linked_directory(&file, &bytes));
+        let target = target.map(|target| ResolvedPath::resolve(&target, &[]));
+        target.is_some_and(|it| it.path == self.path && !it.depends_on_process())
+    }
+
+    fn is_granted(&self) -> bool {
+        self.rights.git_config == GitConfigAccess::Granted
     }
 
     fn open(&mut self) -> Option<OwnedFd> {
@@ -228,7 +263,7 @@ impl DirectoryGuard<'_> {
             }
             self.restore(&folder, name, (before.entry(name), now.entry(name)), why);
         }
-        if !self.is_granted {
+        if !self.is_granted() {
             self.revert_settings(&folder, before, now);
         }
         for in_folder in FILE_FOLDERS {
@@ -250,6 +285,9 @@ impl DirectoryGuard<'_> {
         let why = match (before.settings(), now.settings()) {
             (Some(before), Some(now)) => {
                 let mut refused = config::refused_changes(self.initial, &before, &now);
+                if !self.rights.network {
+                    refused.extend(config::refused_promisors(&[self.initial, &before], &now));
+                }
                 // A submodule that was moved.
                 if let Some(setting) = now.iter().rfind(|setting| setting.is_work_tree())
                     && let Some(place) = &setting.value
@@ -292,24 +330,40 @@ impl DirectoryGuard<'_> {
             (None, _) => return self.restore(folder, in_folder, (old, new), why),
         }
         let path = self.path.join(in_folder);
-        let Ok(files) = disk::open_folder(&path) else {
-            let text = format!("{} was changed, and cannot be opened", path.display());
-            return self.report.failures.push(text);
-        };
-        let now = read_files(&path);
+        let now = read_files(&path, in_folder == HOOKS);
         let names: std::collections::BTreeSet<_> = old_files.keys().chain(now.keys()).collect();
         for name in names {
             let state = |files: &BTreeMap<OsString, EntryState>| {
                 files.get(name).cloned().unwrap_or(EntryState::Missing)
             };
-            let shown = Path::new(in_folder).join(name);
-            self.restore_in(&files, (name, &shown), (&state(&old_files), &state(&now)), why);
+            let (shown, file) = (Path::new(in_folder).join(name), path.join(name));
+            let Some((above, name)) = file.parent().zip(file.file_name()) else { continue };
+            let (mut old, new) = (state(&old_files), state(&now));
+            // Of a folder only the files count.
+            if old.folder_id().is_some() {
+                old = EntryState::Missing;
+            }
+            if old == new || old == EntryState::Missing && new.folder_id().is_some() {
+                continue;
+            }
+            match disk::create_folder_all(above, 0o755) {
+                Ok(opened) => self.restore_in(&opened, (name, &shown), (&old, &new), why),
+                Err(_) => {
+                    let text = format!("{} was changed, and cannot be opened", above.display());
+                    self.report.failures.push(text);
+                }
+            }
         }
     }
 
     /// Removes what is not allowed in a git directory that a command made.
     pub(super) fn check_new(&mut self, now: &GitDirectoryState) {
         let Some(folder) = self.open() else { return };
+        // Git would wait for a pipe in its place.
+        if let other @ EntryState::Other(_) = now.entry("HEAD") {
+            let why = "is no file, without which git uses another directory";
+            self.restore(&folder, "HEAD", (&EntryState::Missing, other), why);
+        }
         let empty = GitDirectoryState { files: BTreeMap::new(), ..now.clone() };
         for (name, why) in FILE_FOLDERS {
             self.revert_files(&folder, (name, why), &empty, now);
@@ -323,15 +377,19 @@ impl DirectoryGuard<'_> {
             let name = "commondir";
             self.restore(&folder, name, (&EntryState::Missing, now.entry(name)), why);
         }
+        if self.is_granted() {
+            return;
+        }
+        let texts = CONFIG_FILES.into_iter().filter_map(|name| now.entry(name).bytes());
+        let all: Vec<Setting> = texts.filter_map(config::parse).flatten().collect();
+        let promisors = config::refused_promisors(&[], &all);
+        let promisors = Some(promisors).filter(|_| !self.rights.network).unwrap_or_default();
         let is_allowed = |setting: &&Setting| {
             let place = setting.value.as_deref().filter(|_| setting.is_work_tree());
             place.is_some_and(|place| self.points_here(&normalize(&self.path.join(place))))
-                || setting.is_allowed_in_new()
+                || setting.is_allowed_in_new() && !promisors.contains(&setting.name())
         };
         let mut changes = Vec::new();
-        if self.is_granted {
-            return;
-        }
         for name in CONFIG_FILES {
             let state = now.entry(name);
             let settings = match state {
@@ -427,24 +485,13 @@ impl DirectoryGuard<'_> {
     }
 }
 
-/// The directory that a `.git` file names, as git reads it: the system follows links before a `..`.
-pub(super) fn linked_directory(file: &Path, content: &[u8]) -> Option<PathBuf> {
-    Some(file.parent()?.join(path_in(content.strip_prefix(b"gitdir: ")?)?))
-}
-
-/// The same, if no link can be in its path but for one of the directory itself: `..` is only at the beginning.
+/// The directory that a `.git` file names, if no link can be in its path but for one of the directory itself: `..` is only at
+/// the beginning.
 pub(super) fn unambiguous_directory(file: &Path, content: &[u8]) -> Option<PathBuf> {
     let path = path_in(content.strip_prefix(b"gitdir: ")?)?;
     let mut names = path.components().skip_while(|part| *part == Component::ParentDir);
     let has_parents = names.any(|part| part == Component::ParentDir);
     Some(normalize(&linked_directory(file, content)?)).filter(|_| !has_parents)
-}
-
-/// The path in a file of git, which ends at a NUL byte and before line ends.
-fn path_in(content: &[u8]) -> Option<&Path> {
-    let end = content.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
-    let content = content[..=end].split(|byte| *byte == 0).next()?;
-    Some(Path::new(OsStr::from_bytes(content)))
 }
 
 /// Without `..`, and without following links: a path with a link in it is not opened either.

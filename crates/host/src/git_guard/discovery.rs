@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::GuardPlaces;
-use super::config::Setting;
-use super::directory::{GitDirectoryState, linked_directory, unambiguous_directory};
+use super::config::{Setting, included_files};
+use super::directory::{GitDirectoryState, unambiguous_directory};
 use super::entry::{self, EntryState, FileId};
 use super::stamp::Stamp;
-use agent_protocol::disk::{self, repository};
+use agent_protocol::disk::repository::{linked_directory, may_be_repository};
+use agent_protocol::disk::{self, ResolvedPath};
 use rustix::fs::AtFlags;
 
 /// Limits: submodules and worktrees that are searched, and components of a submodule's name.
@@ -29,8 +30,11 @@ pub(super) struct Snapshot {
     pub(super) directories: BTreeMap<PathBuf, Arc<GitDirectoryState>>,
     folders: BTreeMap<PathBuf, Arc<FolderState>>,
     listings: BTreeMap<PathBuf, Arc<Listing>>,
-    /// `.git` files and links, links in place of git directories, and whole files of other version control systems.
+    /// `.git` files and links, links in place of git directories, what links and includes reach, and whole files of other
+    /// version control systems.
     pub(super) files: BTreeMap<PathBuf, EntryState>,
+    /// The directories that git takes for the repositories of `.git` files and links.
+    pub(super) targets: BTreeMap<PathBuf, PathBuf>,
     /// Git directories that were there at an earlier comparison: they may have been moved.
     pub(super) gone: Vec<Arc<GitDirectoryState>>,
     /// There are more git directories than the limit.
@@ -111,8 +115,46 @@ impl Snapshot {
         }
         for path in other_files {
             snapshot.files.insert(path.clone(), read_path(path));
+            if path.parent().is_some_and(|folder| folder.symlink_metadata().is_ok()) {
+                snapshot.add_file(path, |path| places.is_writable(path));
+            }
         }
+        snapshot.add_reached();
         snapshot
+    }
+
+    /// Adds the files in git directories to which links and includes lead: git reads or runs them.
+    fn add_reached(&mut self) {
+        let states: Vec<_> = self.directories.values().cloned().collect();
+        let is_of_git = |path: &Path| {
+            path.iter().any(|name| name == ".git")
+                || states.iter().any(|state| path.starts_with(state.path()))
+        };
+        let mut todo: Vec<PathBuf> = states.iter().flat_map(|it| it.reached()).cloned().collect();
+        while let Some(path) = todo.pop() {
+            if let Some(file) = self.add_file(&path, &is_of_git) {
+                let text = self.files.get(&file).and_then(EntryState::bytes).unwrap_or_default();
+                todo.extend(included_files(&file, text));
+            }
+        }
+    }
+
+    /// Adds a file, and the links on the way to it. Returns where it is, if it is new.
+    fn add_file(&mut self, path: &Path, is_compared: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+        let real = ResolvedPath::resolve(path, &[]);
+        for link in real.links().iter().filter(|link| *link != path && is_compared(link)) {
+            self.files.insert(link.clone(), read_path(link));
+        }
+        let is_new = is_compared(&real.path) && !real.path.is_dir();
+        let earlier =
+            is_new.then(|| self.files.insert(real.path.clone(), read_path(&real.path)))?;
+        earlier.is_none_or(|it| it == EntryState::Missing).then_some(real.path)
+    }
+
+    /// Whether a file that a directory has may be changed by another name.
+    pub(super) fn has_other_name(&self, path: &Path) -> bool {
+        let mut stamps = self.directories.values().flat_map(|state| state.stamps());
+        stamps.any(|stamp| stamp.path == path && stamp.has_other_name)
     }
 
     /// This snapshot, with what the other has besides only if nothing of it is new or changed.
@@ -145,22 +187,31 @@ impl Snapshot {
         let known = earlier.folders.get(folder);
         let known = known.filter(|known| known.stamps.iter().all(Stamp::is_current));
         let read = || FolderState::read(folder).map(Arc::new);
-        let Some(state) = known.cloned().or_else(read) else { return };
-        if state.has_layout && repository::may_be_repository(folder) {
+        let Some(state) = known.cloned().or_else(read) else {
+            if ResolvedPath::resolve(folder, &[]).depends_on_process() {
+                self.files.insert(folder.to_owned(), read_path(folder));
+            }
+            return;
+        };
+        if state.has_layout && may_be_repository(folder) {
             self.add_directory(folder, earlier);
         }
         let git = folder.join(".git");
         if let EntryState::Directory(_) = state.git {
             self.add_directory(&git, earlier);
         }
-        let mut add = |target: Option<PathBuf>| {
-            let target = target.filter(|target| places.is_writable(target))?;
-            self.add_directory(&target, earlier);
-            self.directories.contains_key(&target).then_some(())
+        let mut add = |target: PathBuf| {
+            if places.is_writable(&target) {
+                self.add_directory(&target, earlier);
+            }
+            (self.directories.contains_key(&target), target)
         };
         // One that was opened has no link in its path.
-        if add(unambiguous_target(&git, &state.git)).is_none() {
-            add(real_target(&git, &state.git));
+        let direct = state.git.bytes().and_then(|bytes| unambiguous_directory(&git, bytes));
+        let direct = direct.map(&mut add);
+        let direct = direct.filter(|(is_known, _)| *is_known);
+        if let Some((_, target)) = direct.or_else(|| real_target(&git, &state.git).map(&mut add)) {
+            self.targets.insert(git.clone(), target);
         }
         self.files.insert(git, state.git.clone());
         self.folders.insert(folder.to_owned(), state);
@@ -211,9 +262,7 @@ impl Snapshot {
     fn add_modules(&mut self, folder: &Path, level: usize, earlier: &Self) {
         for path in self.folders_in(folder, earlier) {
             let is_known = earlier.directories.contains_key(&path);
-            if is_known
-                || path.join("HEAD").symlink_metadata().is_ok()
-                || repository::may_be_repository(&path)
+            if is_known || path.join("HEAD").symlink_metadata().is_ok() || may_be_repository(&path)
             {
                 self.add_directory(&path, earlier);
             } else if level < MAX_LEVELS {
@@ -238,23 +287,26 @@ impl Snapshot {
     }
 }
 
-/// The directory that a `.git` file names in a way that leads through no link unless it is one.
-pub(super) fn unambiguous_target(git: &Path, state: &EntryState) -> Option<PathBuf> {
-    unambiguous_directory(git, state.bytes()?)
-}
-
 /// The directory that git takes for the repository of this `.git`, without links in its path.
-pub(super) fn real_target(git: &Path, state: &EntryState) -> Option<PathBuf> {
+fn real_target(git: &Path, state: &EntryState) -> Option<PathBuf> {
+    // Where it leads each process elsewhere, no directory is meant that could be accepted.
+    let resolve = |path: &Path| {
+        let real = ResolvedPath::resolve(path, &[]);
+        if real.depends_on_process() { PathBuf::from("/proc") } else { real.path }
+    };
     let named = match state {
         EntryState::File { bytes, .. } => linked_directory(git, bytes)?,
         // Git follows a link to a `.git` file, too, from where the link is.
-        EntryState::Link(_) => match disk::read_small(git, disk::SMALL_FILE_LIMIT) {
-            Ok(bytes) => linked_directory(git, &bytes)?,
-            Err(_) => git.to_owned(),
-        },
+        EntryState::Link(_) => {
+            let target = resolve(git);
+            match disk::read_small(&target, disk::SMALL_FILE_LIMIT) {
+                Ok(bytes) => linked_directory(git, &bytes)?,
+                Err(_) => target,
+            }
+        }
         EntryState::Missing | EntryState::Directory(_) | EntryState::Other(_) => return None,
     };
-    named.canonicalize().ok()
+    Some(resolve(&named)).filter(|target| target.is_dir())
 }
 
 /// Directories that contain `.git` or look like a git directory, whatever ignore rules say, within a limit for each start.
@@ -269,7 +321,12 @@ pub(super) fn search<'a>(
         let (mut n_left, mut links, mut open) = (limit, vec![start.clone()], VecDeque::new());
         loop {
             for link in links.drain(..) {
-                let Ok(target) = link.canonicalize() else { continue };
+                let real = ResolvedPath::resolve(&link, &[]);
+                if real.depends_on_process() {
+                    found.insert(link);
+                    continue;
+                }
+                let target = real.path;
                 if !places.is_writable(&target) || !target.is_dir() || !seen.insert(target.clone())
                 {
                     continue;
@@ -285,14 +342,14 @@ pub(super) fn search<'a>(
             for entry in entry::read_folder(&folder).take(n_left) {
                 let name = entry.file_name();
                 let kind = entry.file_type();
-                if name == ".git" || name == "HEAD" && repository::may_be_repository(&folder) {
+                if name == ".git" || name == "HEAD" && may_be_repository(&folder) {
                     found.insert(folder.clone());
                 } else if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
                     open.push_back(entry.path());
-                } else if kind.is_ok_and(|kind| kind.is_symlink())
-                    && entry.path().canonicalize().is_ok_and(|target| !is_below(&target))
-                {
-                    links.push(entry.path());
+                } else if kind.is_ok_and(|kind| kind.is_symlink()) {
+                    let real = ResolvedPath::resolve(&entry.path(), &[]);
+                    let is_left = real.depends_on_process() || !is_below(&real.path);
+                    links.extend(is_left.then(|| entry.path()));
                 }
                 n_left = n_left.saturating_sub(1);
             }

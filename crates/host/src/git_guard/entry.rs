@@ -37,7 +37,8 @@ pub(super) enum EntryState {
     },
     Link(PathBuf),
     Directory(FileId),
-    /// A device, a pipe, a socket, or a file that is too large or cannot be read: inode, size, and times of changes.
+    /// A device, a pipe, a socket, or a file that is too large or cannot be read: inode, size, and times of changes; or the
+    /// hash of a file.
     Other([i64; 4]),
 }
 
@@ -80,6 +81,15 @@ impl EntryState {
             Self::File { bytes, .. } => Some(bytes),
             _ => None,
         }
+    }
+
+    /// A file with its hash only.
+    pub(super) fn without_content(self) -> Self {
+        let Self::File { bytes, mode } = &self else { return self };
+        let hash = blake3::Hasher::new().update(bytes).update(&mode.to_le_bytes()).finalize();
+        let (words, _) = hash.as_bytes().as_chunks::<8>();
+        let mut words = words.iter().map(|word| i64::from_le_bytes(*word));
+        Self::Other(std::array::from_fn(|_| words.next().unwrap_or_default()))
     }
 
     /// Puts this state in place of what is there. A directory that is in the way, and all in place of a state that is not

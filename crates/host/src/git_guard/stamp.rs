@@ -23,6 +23,7 @@ static IS_TIMED: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::defa
 pub(super) struct Stamp {
     pub(super) path: PathBuf,
     state: Option<(u64, u64, i64, i64, i64)>,
+    pub(super) has_other_name: bool,
     /// A later change has another stamp.
     is_sure: bool,
 }
@@ -31,7 +32,8 @@ impl Stamp {
     /// To be taken before the path is read.
     pub(super) fn take(path: &Path) -> Self {
         let Ok(stat) = rustix::fs::lstat(path) else {
-            return Self { path: path.to_owned(), state: None, is_sure: false };
+            let (state, is_sure, has_other_name) = (None, false, false);
+            return Self { path: path.to_owned(), state, has_other_name, is_sure };
         };
         let (seconds, fraction) = (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or(0));
         let changed = Duration::new(
@@ -43,7 +45,8 @@ impl Stamp {
         let tick = if fraction == 0 { COARSE_TICK } else { TICK };
         let is_sure = now > changed + tick && is_timed(path, stat.st_dev);
         let state = Some((stat.st_dev, stat.st_ino, stat.st_size, seconds, fraction));
-        Self { path: path.to_owned(), state, is_sure }
+        let has_other_name = stat.st_nlink > 1;
+        Self { path: path.to_owned(), state, has_other_name, is_sure }
     }
 
     pub(super) fn is_missing(&self) -> bool {

@@ -19,7 +19,7 @@ mod take_over;
 mod tests;
 mod undo_plan;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::Workspace;
 use super::content::MAX_CHANGED;
-use agent_protocol::disk;
+use agent_protocol::disk::{self, repository::RepositoryPlaces};
 pub(super) use git_state::{GitDirs, for_each_tracked};
 use journal::{Journal, Operation};
 use manifest::{
@@ -222,8 +222,14 @@ impl Checkpoints {
         self.overlap.open().is_err().then(|| format!("{store} cannot be written"))
     }
 
-    /// Records the state before an operation. Blocks.
-    pub fn begin_operation(&self, what: &str, scope: OperationScope) -> OpenOperation {
+    /// Records the state before an operation. Blocks. `guard` receives the repositories, if they are known, before a command;
+    /// if it changed something, the state is recorded again.
+    pub fn begin_operation(
+        &self,
+        what: &str,
+        scope: OperationScope,
+        guard: &dyn Fn(Option<&RepositoryPlaces>) -> bool,
+    ) -> OpenOperation {
         let overlap = self.overlap.begin();
         let turn = self.state.lock().turn;
         let mut open_file = None;
@@ -235,7 +241,7 @@ impl Checkpoints {
             }
             OperationScope::Project => {
                 self.wait_for_first_manifest();
-                let before = self.take_manifest().ok();
+                let before = self.take_guarded_manifest(guard).ok();
                 if let Some(before) = &before {
                     self.detect_outside_changes(before);
                 }
@@ -257,14 +263,8 @@ impl Checkpoints {
         OpenOperation { operation, scope, time, before, journal_bytes, open_file, overlap }
     }
 
-    /// The directories in the project that contained `.git` or looked like a git directory at the last manifest; `None`: they
-    /// are not known.
-    pub fn repositories(&self) -> Option<BTreeSet<PathBuf>> {
-        self.state.lock().last.as_ref()?.repositories.clone()
-    }
-
-    /// Looks for the directories of [`Checkpoints::repositories`] now. Blocks.
-    pub fn find_repositories(&self) -> Option<BTreeSet<PathBuf>> {
+    /// Looks for repositories in the project; `None` if there are too many files. Blocks.
+    pub fn find_repositories(&self) -> Option<RepositoryPlaces> {
         self.scanner.find_repositories()
     }
 
@@ -274,18 +274,13 @@ impl Checkpoints {
         &self,
         begun: OpenOperation,
         is_background: bool,
-        guard: &dyn Fn(Option<&BTreeSet<PathBuf>>) -> bool,
+        guard: &dyn Fn(Option<&RepositoryPlaces>) -> bool,
     ) -> std::io::Result<ChangedFiles> {
         let OpenOperation { operation, scope, time, before, overlap, .. } = begun;
         let (journal_bytes, open_file) = (begun.journal_bytes, begun.open_file);
         let after = match &scope {
             OperationScope::File(path) => Ok(Arc::new(self.manifest_of_file(path))),
-            OperationScope::Project => {
-                let after = self.take_manifest();
-                let repositories =
-                    after.as_ref().ok().and_then(|after| after.repositories.as_ref());
-                if guard(repositories) { self.take_manifest() } else { after }
-            }
+            OperationScope::Project => self.take_guarded_manifest(guard),
         };
         if let (OperationScope::Project, Ok(after)) = (&scope, &after) {
             self.known.lock().finish_project_operation(after);
@@ -314,6 +309,15 @@ impl Checkpoints {
         }
         self.record_operation(Operation { is_shared, changes, git, ..operation })?;
         Ok(names)
+    }
+
+    fn take_guarded_manifest(
+        &self,
+        guard: &dyn Fn(Option<&RepositoryPlaces>) -> bool,
+    ) -> Result<Arc<Manifest>, IncompleteScan> {
+        let taken = self.take_manifest();
+        let repositories = taken.as_ref().ok().and_then(|it| it.repositories.as_ref());
+        if guard(repositories) { self.take_manifest() } else { taken }
     }
 
     /// Records the changes of a killed command. Must be called before any other operation of the session.

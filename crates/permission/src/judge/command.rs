@@ -275,7 +275,7 @@ impl Command {
         {
             program.text = name.to_owned();
         }
-        let values = table().value_options(&self.words[0].text);
+        let mut values = table().value_options(&self.words[0].text).to_vec();
         self.operands.clear();
         let (mut takes_value, mut is_option_end) = (false, false);
         for (at, word) in self.words.iter().enumerate().skip(1) {
@@ -293,7 +293,13 @@ impl Command {
                     };
                     takes_value = values.iter().any(is_given);
                 }
-                _ => self.operands.push(at),
+                text => {
+                    if self.operands.is_empty() {
+                        let subcommand = format!("{} {text}", self.words[0].text);
+                        values.extend_from_slice(table().value_options(&subcommand));
+                    }
+                    self.operands.push(at);
+                }
             }
         }
     }

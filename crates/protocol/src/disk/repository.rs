@@ -1,7 +1,10 @@
 //! The layout of git repositories: how to recognise one, and which files in it belong to git.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 
 use super::{SMALL_FILE_LIMIT, read_beginning};
 
@@ -44,6 +47,15 @@ const TEMPORARY_FILES: &[&str] = &[
     "packed-refs.new",
 ];
 
+/// Where git may find repositories in a project.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RepositoryPlaces {
+    /// Directories that contain `.git` or look like a git directory, and links out of what was searched.
+    pub folders: BTreeSet<PathBuf>,
+    /// Directories that may contain more of them: the submodules of a repository are not known.
+    pub unsearched: BTreeSet<PathBuf>,
+}
+
 /// Whether one of these lists has the name. Some file systems do not distinguish case.
 pub fn is_one_of(name: &str, lists: &[&[&str]]) -> bool {
     lists.iter().any(|names| names.iter().any(|own| own.eq_ignore_ascii_case(name)))
@@ -81,6 +93,18 @@ pub fn may_be_repository(folder: &Path) -> bool {
         _ => read_beginning(&head, 255).is_ok_and(|text| is_head_content(&text)),
     };
     (exists("commondir") || exists("objects") && exists("refs")) && is_valid()
+}
+
+/// The directory that a `.git` file names, as git reads it: the system follows links before a `..`.
+pub fn linked_directory(file: &Path, content: &[u8]) -> Option<PathBuf> {
+    Some(file.parent()?.join(path_in(content.strip_prefix(b"gitdir: ")?)?))
+}
+
+/// The path in a file of git, which ends at a NUL byte and before line ends.
+pub fn path_in(content: &[u8]) -> Option<&Path> {
+    let end = content.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r'))?;
+    let content = content[..=end].split(|byte| *byte == 0).next()?;
+    Some(Path::new(OsStr::from_bytes(content)))
 }
 
 /// Whether this is the content of a valid `HEAD`, by which git recognises a repository. As in git, 255 bytes count.

@@ -1,14 +1,12 @@
 //! The git state of a checkpoint: HEAD, the index with its blobs, refs and the log of the stash.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use super::manifest::PathStat;
+use super::manifest::{PathStat, stat};
 use super::pack::BlobId;
-use agent_protocol::disk;
+use agent_protocol::disk::{self, repository};
 
 /// Files and directories of a stopped git operation, for example at a conflict (`gitrepository-layout(5)`).
 #[rustfmt::skip]
@@ -22,8 +20,9 @@ pub(super) const OPERATION_FILES: &[&str] = &[
 /// Git also leaves these files when no operation has stopped (`git stash apply`, `git merge --squash`).
 const INDEX_STATE_FILES: &[&str] = &["AUTO_MERGE", "MERGE_MSG", "SQUASH_MSG"];
 
-/// The mode of an entry that names a commit of another repository.
+/// The type of an entry that names a commit of another repository, and the bits of a type in a mode.
 const SUBMODULE_MODE: u32 = 0o160_000;
+const TYPE_BITS: u32 = 0o170_000;
 
 /// A larger index counts as one without entries.
 const MAX_INDEX_BYTES: u64 = 1 << 28;
@@ -47,12 +46,11 @@ impl GitDirs {
         let own = if dot_git.is_dir() {
             dot_git
         } else {
-            // The format is in gitrepository-layout(5).
             let text = disk::read_small(&dot_git, disk::SMALL_FILE_LIMIT).ok()?;
-            top.join(first_line(text.strip_prefix(b"gitdir:")?)?)
+            repository::linked_directory(&dot_git, &text)?
         };
         let common = match disk::read_small(&own.join("commondir"), disk::SMALL_FILE_LIMIT) {
-            Ok(text) => own.join(first_line(&text)?),
+            Ok(text) => own.join(repository::path_in(&text)?),
             Err(_) => own.clone(),
         };
         Some(Self { own, common, top: top.to_owned() })
@@ -65,6 +63,12 @@ impl GitDirs {
 
     pub(in crate::workspace) fn index(&self) -> PathBuf {
         self.own.join("index")
+    }
+
+    /// The metadata and the path of the index; git follows a link in its place.
+    pub(super) fn index_file(&self) -> Option<(PathStat, PathBuf)> {
+        let index = self.index().canonicalize().ok()?;
+        Some((stat(&index).ok()?, index))
     }
 
     pub(super) fn files(&self) -> Vec<PathBuf> {
@@ -97,11 +101,6 @@ impl GitDirs {
     }
 }
 
-fn first_line(text: &[u8]) -> Option<PathBuf> {
-    let line = text.split(|byte| *byte == b'\n').next()?.trim_ascii();
-    (!line.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(line)))
-}
-
 #[derive(Clone, Copy)]
 pub(super) struct IndexEntry {
     pub(super) id: BlobId,
@@ -128,9 +127,9 @@ pub(super) fn read_index(path: &Path) -> Option<HashMap<Vec<u8>, IndexEntry>> {
     let mut entries = HashMap::new();
     let parsed = parse_index(&bytes, |entry| {
         // The stages of a conflict do not describe the file in the working tree.
-        if entry.flags & 0x3000 == 0 || entry.mode == SUBMODULE_MODE {
-            let RawIndexEntry { name, id, size, mtime, mode, .. } = entry;
-            let is_submodule = mode == SUBMODULE_MODE;
+        let is_submodule = entry.mode & TYPE_BITS == SUBMODULE_MODE;
+        if entry.flags & 0x3000 == 0 || is_submodule {
+            let RawIndexEntry { name, id, size, mtime, .. } = entry;
             entries.insert(name.to_owned(), IndexEntry { id, size, mtime, is_submodule });
         }
     });
@@ -166,6 +165,7 @@ struct RawIndexEntry<'a> {
 fn parse_index(bytes: &[u8], mut each: impl FnMut(RawIndexEntry<'_>)) -> Option<()> {
     const FIXED: usize = 62;
     const EXTENDED: u16 = 0x4000;
+    const CHECKSUM: usize = 20;
     let number = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     if bytes.get(..4)? != b"DIRC" {
         return None;
@@ -202,8 +202,15 @@ fn parse_index(bytes: &[u8], mut each: impl FnMut(RawIndexEntry<'_>)) -> Option<
         at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };
         each(RawIndexEntry { name: &name, mode, id, size, mtime, flags });
     }
-    // The rest of a split index is in another file.
-    (bytes.get(at..at + 4) != Some(b"link")).then_some(())
+    // Extensions, and a checksum. The rest of a split index is in another file.
+    while at + CHECKSUM < bytes.len() {
+        let length = usize::try_from(number(at + 4)?).ok()?;
+        if bytes.get(at..at + 4)? == b"link" {
+            return None;
+        }
+        at += 8 + length;
+    }
+    (at + CHECKSUM == bytes.len()).then_some(())
 }
 
 /// Decodes git's offset encoding; also returns the length in bytes.

@@ -24,7 +24,7 @@ use super::pack::ContentPack;
 use super::{CheckpointLimits, Hash, is_directory, now};
 use crate::workspace::walk::has_unusable_ignores;
 use crate::workspace::{FileStat, ThreadResults};
-use agent_protocol::disk;
+use agent_protocol::disk::{self, ResolvedPath, repository::RepositoryPlaces};
 
 /// A file that was modified this shortly before it was read may change again without a new time.
 const RACY: Duration = Duration::from_millis(100);
@@ -147,10 +147,9 @@ pub(super) struct Manifest {
     /// Directories with ignored files beyond the limits, which `files` lacks. A `/` at the end means everything below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) excluded: Vec<PathName>,
-    /// Directories that contain `.git` or look like a git directory.
-    /// `None`: they are not known.
+    /// `None`: read from disk.
     #[serde(skip)]
-    pub(super) repositories: Option<BTreeSet<PathBuf>>,
+    pub(super) repositories: Option<RepositoryPlaces>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -216,7 +215,7 @@ struct CoveredPaths {
     files: Vec<ScannedPath>,
     /// Directories of ignored files that the limits exclude.
     excluded: Vec<PathName>,
-    repositories: Option<BTreeSet<PathBuf>>,
+    repositories: RepositoryPlaces,
 }
 
 impl ManifestScanner {
@@ -283,28 +282,29 @@ impl ManifestScanner {
                 || !has_git && found.searched.iter().any(|it| self.root.join(inner).starts_with(it))
         };
         repositories.extend(links.filter(|link| {
-            let target = link.is_dir().then(|| link.canonicalize().ok()).flatten();
-            target.is_some_and(|it| !it.strip_prefix(&self.root).is_ok_and(is_visited))
+            let target = ResolvedPath::resolve(link, &[]);
+            let is_visited = target.path.strip_prefix(&self.root).is_ok_and(is_visited);
+            target.depends_on_process() || !is_visited && target.path.is_dir()
         }));
-        // Submodules of an index that cannot be read are not known.
-        let mut is_known = true;
+        let mut unsearched = BTreeSet::new();
         let top = self.git.iter().map(|git| &git.top);
         let mut todo: Vec<PathBuf> = repositories.iter().chain(top).cloned().collect();
         while let Some(folder) = todo.pop() {
-            let submodules = self.submodules_in(&folder);
-            is_known &= submodules.is_some();
-            let submodules = submodules.into_iter().flatten();
-            todo.extend(submodules.filter(|path| repositories.insert(path.clone())));
+            let Some(submodules) = self.submodules_in(&folder) else {
+                let is_around = self.root.starts_with(&folder);
+                unsearched.insert(if is_around { self.root.clone() } else { folder });
+                continue;
+            };
+            todo.extend(submodules.into_iter().filter(|path| repositories.insert(path.clone())));
         }
-        let repositories = is_known.then_some(repositories);
+        let repositories = RepositoryPlaces { folders: repositories, unsearched };
         Ok(CoveredPaths { files, excluded, repositories })
     }
 
     /// The submodules in the index of a repository, also ignored ones.
     fn submodules_in(&self, folder: &Path) -> Submodules {
         let own = GitDirs::around(folder).filter(|own| own.top == folder);
-        let Some((own, index)) = own.and_then(|own| Some((own.index(), stat(&own.index()).ok()?)))
-        else {
+        let Some((index, own)) = own.and_then(|own| own.index_file()) else {
             return Some(Vec::new());
         };
         let mut nested = self.submodules.lock();
@@ -318,9 +318,9 @@ impl ManifestScanner {
         nested.get(folder)?.1.clone()
     }
 
-    /// The directories that contain `.git` or look like a git directory; `None`: they are not known.
-    pub(super) fn find_repositories(&self) -> Option<BTreeSet<PathBuf>> {
-        self.find_paths().ok().filter(|_| !self.is_abandoned())?.repositories
+    /// `None`: the scan is incomplete.
+    pub(super) fn find_repositories(&self) -> Option<RepositoryPlaces> {
+        Some(self.find_paths().ok().filter(|_| !self.is_abandoned())?.repositories)
     }
 
     /// Stores contents that are new since the `last` manifest.
@@ -342,7 +342,7 @@ impl ManifestScanner {
             files: self.read_entries(files, &last.files, pack, index.as_deref(), max),
             git: self.read_entries(git, &last.git, pack, None, max),
             excluded,
-            repositories,
+            repositories: Some(repositories),
         };
         let mut pack = pack.lock();
         // The pack records errors as losses.
@@ -405,12 +405,12 @@ impl ManifestScanner {
     /// Adds files that git tracks although they match an ignore rule.
     fn add_tracked(&self, files: &mut Vec<ScannedPath>) {
         let Some(git) = &self.git else { return };
-        let Ok(index) = stat(&git.index()) else { return };
+        let Some((index, file)) = git.index_file() else { return };
         let mut tracked = self.tracked.lock();
         if tracked.as_ref().is_none_or(|tracked| tracked.index != index) {
             let below = self.root.strip_prefix(&git.top).unwrap_or(Path::new(""));
             let mut names = Vec::new();
-            for name in read_index(&git.index()).into_iter().flatten().map(|(name, _)| name) {
+            for name in read_index(&file).into_iter().flatten().map(|(name, _)| name) {
                 if let Ok(path) = Path::new(OsStr::from_bytes(&name)).strip_prefix(below) {
                     names.push(path.as_os_str().as_bytes().to_vec());
                 }
@@ -429,8 +429,10 @@ impl ManifestScanner {
                 continue;
             }
             let path = self.root.join(OsStr::from_bytes(name));
-            // A symlink in place of a parent directory leads to another file.
-            if let (Ok(stat), Ok(_)) = (stat(&path), disk::metadata_without_links(&path)) {
+            // A symlink in place of a parent directory leads to another file. (A directory in place of a file is ignored.)
+            if let (Ok(stat), Ok(_)) = (stat(&path), disk::metadata_without_links(&path))
+                && FileType::from_raw_mode(stat.mode) != FileType::Directory
+            {
                 files.push(ScannedPath::new(name, stat));
             }
         }

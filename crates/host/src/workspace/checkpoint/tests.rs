@@ -57,7 +57,7 @@ const LIMITS: CheckpointLimits = CheckpointLimits {
 
 fn operation(workspace: &Workspace, work: impl FnOnce()) -> Vec<String> {
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project, &|_| false);
     work();
     checkpoints.finish_operation(begun, false, &|_| false).unwrap().files
 }
@@ -206,7 +206,8 @@ fn too_many_files_disable_checkpoints_of_commands() {
     assert!(operation(&workspace, || project.write("a", "2")).is_empty());
     // File tools still have checkpoints.
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("a")));
+    let begun =
+        checkpoints.begin_operation("Edit", OperationScope::File(project.path("a")), &|_| false);
     project.write("a", "3");
     assert_eq!(checkpoints.finish_operation(begun, false, &|_| false).unwrap().files, ["a"]);
     undo(&workspace, UndoTarget::Latest, false);
@@ -272,7 +273,8 @@ fn full_store_reports_reduced_coverage() {
 fn overlapping_operation_of_another_session_is_shared() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let (one, other) = (project.workspace(LIMITS), project.workspace(LIMITS));
-    let begun = one.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project);
+    let begun =
+        one.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project, &|_| false);
     project.write("a", "2");
     operation(&other, || project.write("b", "2"));
     one.checkpoints().unwrap().finish_operation(begun, false, &|_| false).unwrap();
@@ -285,7 +287,7 @@ fn confirmed_undo_of_a_shared_operation_keeps_later_changes() {
     let project = Project::new(&[("a", "1"), ("b", "1")]);
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project, &|_| false);
     project.write("a", "2");
     project.write("b", "2");
     checkpoints.finish_operation(begun, true, &|_| false).unwrap();
@@ -331,7 +333,11 @@ fn special_files_and_non_utf8_names_are_tolerated() {
 fn killed_command_is_recorded_by_the_next_process() {
     let project = Project::new(&[("a", "1")]);
     let workspace = project.workspace(LIMITS);
-    let begun = workspace.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project);
+    let begun =
+        workspace
+            .checkpoints()
+            .unwrap()
+            .begin_operation("Bash", OperationScope::Project, &|_| false);
     project.write("a", "2");
     // A killed process leaves this state.
     std::mem::forget(begun);
@@ -427,7 +433,7 @@ fn small_ignored_directories_are_restored_and_large_ones_left() {
     }
     let workspace = project.workspace(CheckpointLimits { max_files: 9000, ..LIMITS });
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project, &|_| false);
     fs::remove_dir_all(project.path("data/old")).unwrap();
     project.write("data/app.db", "4");
     project.write("data/tmp/new", "5");
@@ -483,7 +489,7 @@ fn ignored_files_outside_ignored_directories_are_restored() {
     fs::set_permissions(project.path(".env"), fs::Permissions::from_mode(0o600)).unwrap();
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project, &|_| false);
     fs::remove_file(project.path(".env")).unwrap();
     fs::remove_dir_all(project.path("d")).unwrap();
     project.write("new", "6");
@@ -510,7 +516,7 @@ fn beyond_the_limit_an_undo_removes_no_ignored_file() {
         |path: &str| workspace.has_uncovered(&project.path(path), &|_| false, &|_, _| true);
     assert!(!is_uncovered(".env") && is_uncovered("data/7.csv"));
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project, &|_| false);
     // Now there is room for the other files.
     fs::remove_file(project.path("data/7.csv")).unwrap();
     project.write("data/8.csv", "2");
@@ -608,7 +614,9 @@ fn undo_restores_a_large_file_changed_by_a_file_tool() {
     let project = Project::new(&[("large", &large)]);
     let workspace = project.workspace(LIMITS);
     let checkpoints = workspace.checkpoints().unwrap();
-    let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("large")));
+    let begun =
+        checkpoints
+            .begin_operation("Edit", OperationScope::File(project.path("large")), &|_| false);
     project.write("large", &"y".repeat(3000));
     assert_eq!(checkpoints.finish_operation(begun, false, &|_| false).unwrap().files, ["large"]);
     // A command that leaves the large file unchanged does not affect the result.
@@ -632,7 +640,8 @@ fn file_tool_evicts_old_contents_from_a_full_store() {
         project.workspace(CheckpointLimits { expire_after: Duration::from_hours(9), ..limits });
     let checkpoints = workspace.checkpoints().unwrap();
     checkpoints.begin_turn(1);
-    let begun = checkpoints.begin_operation("Edit", OperationScope::File(project.path("a")));
+    let begun =
+        checkpoints.begin_operation("Edit", OperationScope::File(project.path("a")), &|_| false);
     project.write("a", "4");
     checkpoints.finish_operation(begun, false, &|_| false).unwrap();
     undo(&workspace, UndoTarget::Latest, false);
@@ -680,7 +689,7 @@ fn unstorable_content_is_a_gap_and_not_a_change() {
     let checkpoints = workspace.checkpoints().unwrap();
     let gap = checkpoints.coverage_gap().unwrap();
     assert!(gap.contains("it could not be stored"), "{gap}");
-    let begun = checkpoints.begin_operation("Bash", OperationScope::Project);
+    let begun = checkpoints.begin_operation("Bash", OperationScope::Project, &|_| false);
     fs::remove_file(project.path("a")).unwrap();
     fs::remove_file(&store).unwrap();
     assert_eq!(
@@ -710,8 +719,11 @@ fn concurrent_operations_have_unique_ids() {
             let project = &project;
             scope.spawn(move || {
                 for file in part {
-                    let begun = checkpoints
-                        .begin_operation("Edit", OperationScope::File(project.path(file)));
+                    let begun = checkpoints.begin_operation(
+                        "Edit",
+                        OperationScope::File(project.path(file)),
+                        &|_| false,
+                    );
                     project.write(file, "2");
                     checkpoints.finish_operation(begun, false, &|_| false).unwrap();
                 }
@@ -754,7 +766,8 @@ fn killed_command_is_distinguished_from_another_sessions_save() {
     operation(&one, || ());
     operation(&one, || ());
     drop(other);
-    let begun = one.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project);
+    let begun =
+        one.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project, &|_| false);
     project.write("b", "2");
     std::mem::forget(begun);
     std::mem::forget(one);
@@ -771,9 +784,11 @@ fn ignored_files_are_not_attributed_to_a_killed_command() {
     let project = Project::new(&[("a", "1"), ("data/db", "2"), (".gitignore", "data\n")]);
     std::thread::sleep(Duration::from_millis(300));
     let workspace = project.workspace(LIMITS);
-    std::mem::forget(
-        workspace.checkpoints().unwrap().begin_operation("Bash", OperationScope::Project),
-    );
+    std::mem::forget(workspace.checkpoints().unwrap().begin_operation(
+        "Bash",
+        OperationScope::Project,
+        &|_| false,
+    ));
     project.write("a", "2");
     drop(workspace);
     fs::remove_file(project.path(".gitignore")).unwrap();
