@@ -17,6 +17,8 @@ use agent_host::exec::sandbox::{
 };
 use agent_host::exec::{self, Exec};
 use agent_host::git_guard::{GitGuard, GuardPlaces, GuardReport};
+use agent_protocol::disk::repository::RepositoryPlaces;
+use agent_protocol::tool::CommandRights;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -58,16 +60,17 @@ fn comparisons(dir: &Path) {
         roots: vec![root.clone()],
         git_directories: vec![root.join(".git")],
         writable: vec![root.clone()],
-        mounted: Vec::new(),
         user_settings: Vec::new(),
     };
     let guard = GitGuard::new(places, Arc::new(|_, _| None));
-    guard.set_nested(Some(nested.collect()));
+    let places = RepositoryPlaces { folders: nested.collect(), ..RepositoryPlaces::default() };
+    guard.set_nested(Some(&places));
     let mut times: Vec<Duration> = (0..CALLS)
         .map(|_| {
             let started = Instant::now();
-            guard.begin(true, false);
-            assert_eq!(guard.finish(false, false), GuardReport::default());
+            guard.begin(Vec::new(), false, None);
+            let report = guard.finish(CommandRights::default(), false, None);
+            assert_eq!(report, GuardReport::default());
             started.elapsed()
         })
         .collect();

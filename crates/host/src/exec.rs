@@ -389,11 +389,11 @@ impl Exec {
     }
 
     fn begin_command(&self, sandbox: &Sandbox, rights: CommandRights) -> Option<GitComparison> {
+        let mounts = sandbox.read_only_mounts(rights);
         // All that it could change is the mode of a file.
         let nested = rights.read_only.then(BTreeSet::new);
-        let is_harmless = rights.read_only && sandbox.controls_modes();
-        let mounts = || sandbox.read_only_mounts(rights);
-        (!is_harmless).then(|| self.begin_comparison(rights, mounts(), nested))?
+        let is_harmless = rights.read_only && !mounts.is_empty();
+        if is_harmless { None } else { self.begin_comparison(rights, mounts, nested) }
     }
 
     fn begin_comparison(

@@ -45,6 +45,11 @@ pub struct GuardReport {
 }
 
 impl GuardReport {
+    /// What could not be reverted comes first.
+    pub fn into_notes(self) -> Vec<String> {
+        [self.failures, self.notices].concat()
+    }
+
     /// Adds another report.
     pub fn merge(&mut self, more: Self) {
         self.notices.extend(more.notices);

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approval::Approver;
 use super::arguments::{self, ArgumentNotes};
+use super::checkpoint::add_notes;
 use super::circuit_breaker::CircuitState;
 use super::hooks::describe_changed_arguments;
 use super::prepare::{InvalidCall, PreparedCall};
@@ -339,7 +340,11 @@ impl Registry {
         let operation = self.checkpoint_before(call, &target, cx.rights).await;
         let epoch = self.state().repetition.epoch;
         self.emit_started(call, effect, context);
-        let written = self.begin_write(effect);
+        // With the file that a file tool writes, a directory may become a git directory.
+        let written = match effect {
+            Effect::Write { path } => self.cx.exec.begin_write(&self.root().join(path)),
+            _ => None,
+        };
         let run = AssertUnwindSafe(entry.tool.run(input, &cx)).catch_unwind().await;
         let mut outcome =
             run.unwrap_or_else(|panic| Err(panic_failure(&call.name, panic.as_ref())));
@@ -349,7 +354,7 @@ impl Registry {
             self.state().background_ids.push(id.to_owned());
         }
         if let Some(written) = written {
-            Self::finish_write(written, &mut outcome);
+            add_notes(&mut outcome, written.finish(false).into_notes());
         }
         if let Some(operation) = operation {
             context.changed_files =

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::Registry;
 use crate::tools::{CallTarget, shorten_command};
-use agent_host::exec::GitComparison;
 use agent_host::git_guard::{GitGuard, GuardReport};
 use agent_host::workspace::{
     ChangedFiles, Checkpoints, OpenOperation, OperationScope, USER_PROGRAMS, UndoError,
@@ -125,7 +124,7 @@ impl Registry {
         let finished = tokio::task::spawn_blocking(finish).await;
         let (changed, report) =
             finished.unwrap_or_else(|_| (Ok(ChangedFiles::default()), GuardReport::default()));
-        let mut notes = [report.failures, report.notices].concat();
+        let mut notes = report.into_notes();
         let changed = changed.unwrap_or_else(|error| {
             notes.push(format!("this change cannot be undone: {error}"));
             ChangedFiles::default()
@@ -150,17 +149,6 @@ impl Registry {
             }
         }
         changed
-    }
-
-    /// With the file that a file tool writes, a directory may become a git directory.
-    pub(super) fn begin_write(&self, effect: &Effect) -> Option<GitComparison> {
-        let Effect::Write { path } = effect else { return None };
-        self.cx.exec.begin_write(&self.root().join(path))
-    }
-
-    pub(super) fn finish_write(begun: GitComparison, outcome: &mut Result<Report, Failure>) {
-        let report = begun.finish(false);
-        add_notes(outcome, [report.failures, report.notices].concat());
     }
 
     /// Undoes operations of the session.
@@ -280,7 +268,7 @@ impl Registry {
 
     /// Reports what a comparison of git's state reverted outside of a call.
     fn report_comparison(&self, report: GuardReport) {
-        for text in report.failures.into_iter().chain(report.notices) {
+        for text in report.into_notes() {
             self.shared.events.emit(EventBody::error("workspace", text));
         }
     }
@@ -296,13 +284,12 @@ pub fn undo_with_comparison(
     let Some(guard) = guard else { return workspace.undo(target, options) };
     let (outcome, compared) = guard.around(|| workspace.undo(target, options));
     let mut report = outcome?;
-    let notes = compared.failures.into_iter().chain(compared.notices);
-    let left = notes.map(|note| ("git".to_owned(), UndoOutcome::Refused(note)));
-    report.files.extend(left);
+    let notes = compared.into_notes().into_iter();
+    report.files.extend(notes.map(|note| ("git".to_owned(), UndoOutcome::Refused(note))));
     Ok(report)
 }
 
-fn add_notes(outcome: &mut Result<Report, Failure>, notes: Vec<String>) {
+pub(super) fn add_notes(outcome: &mut Result<Report, Failure>, notes: Vec<String>) {
     for note in notes {
         let note = format!(" Note: {note}.");
         match outcome {

@@ -353,8 +353,7 @@ async fn run_job(
         it.finish(has_left)
     };
     let compared = tokio::task::spawn_blocking(move || comparison.map(finish)).await;
-    let compared = compared.ok().flatten().unwrap_or_default();
-    let notices = [compared.failures, compared.notices].concat();
+    let notices = compared.ok().flatten().unwrap_or_default().into_notes();
     let mut end = CommandEnd { reason: ended, exit_code, signal, notices, left_running, error };
     let time = begun.elapsed();
     job_status.set(if left.is_some() { PROCESSES_REMAIN } else { ENDED });

@@ -340,12 +340,8 @@ impl Sandbox {
         profile
     }
 
-    /// Whether a command cannot change modes of files that it cannot write.
-    pub(super) fn controls_modes(&self) -> bool {
-        self.namespaces
-    }
-
-    /// What is mounted read-only for a command inside of what it can write.
+    /// What is mounted read-only for a command inside of what it can write; at least the agent's own folder. Nothing without
+    /// namespaces, where a command can change modes of files.
     pub(super) fn read_only_mounts(&self, rights: CommandRights) -> Vec<PathBuf> {
         if self.namespaces { self.command_profile(rights).read_only } else { Vec::new() }
     }

@@ -79,7 +79,9 @@ impl Setting {
 
     /// Git passes names and values on as arguments: `--upload-pack=…` names a program.
     fn is_option(&self) -> bool {
-        let value = self.value.as_deref().filter(|_| self.key != "description");
+        // (These it reads itself.)
+        let is_read = matches!(self.key.as_str(), "description" | "tagopt");
+        let value = self.value.as_deref().filter(|_| !is_read);
         [self.subsection.as_deref(), value].into_iter().flatten().any(|text| text.starts_with('-'))
     }
 
@@ -205,7 +207,7 @@ pub(super) fn refused_promisors(earlier: &[&[Setting]], now: &[Setting]) -> Vec<
         let all = settings.iter().filter(|it| it.part() == part && it.key == "url");
         all.map(|it| it.value.as_deref()).collect()
     }
-    let is_local = |url: &Option<&str>| {
+    let is_local = |url: Option<&str>| {
         url.is_some_and(|url| url.starts_with(['/', '.']) || url.starts_with("file://"))
     };
     let is_refused = |setting: &&Setting| {
@@ -216,7 +218,7 @@ pub(super) fn refused_promisors(earlier: &[&[Setting]], now: &[Setting]) -> Vec<
             // Without an address the name is one.
             known.any(|it| addresses(settings, it) == own && (it == remote || !own.is_empty()))
         };
-        (own.is_empty() || !own.iter().all(is_local)) && !earlier.iter().any(is_known)
+        (own.is_empty() || !own.iter().copied().all(is_local)) && !earlier.iter().any(is_known)
     };
     now.iter().filter(is_refused).map(Setting::name).collect()
 }
@@ -420,6 +422,7 @@ mod tests {
             "[remote \"n\"]\nurl=https://[::1]/x\nfetch=+a:b\n",
             "[submodule \"s\"]\nactive=true\nurl=u\nupdate=rebase\n",
             "[core]\nsparseCheckout=true\n[extensions]\nworktreeConfig=true\n",
+            "[remote \"n\"]\nurl=../x\ntagOpt=--no-tags\n",
         ] {
             assert_eq!(with(allowed), [""; 0], "{allowed}");
         }

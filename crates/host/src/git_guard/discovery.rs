@@ -132,7 +132,7 @@ impl Snapshot {
         };
         let mut todo: Vec<PathBuf> = states.iter().flat_map(|it| it.reached()).cloned().collect();
         while let Some(path) = todo.pop() {
-            if let Some(file) = self.add_file(&path, &is_of_git) {
+            if let Some(file) = self.add_file(&path, is_of_git) {
                 let text = self.files.get(&file).and_then(EntryState::bytes).unwrap_or_default();
                 todo.extend(included_files(&file, text));
             }

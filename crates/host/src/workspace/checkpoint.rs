@@ -317,6 +317,8 @@ impl Checkpoints {
     ) -> Result<Arc<Manifest>, IncompleteScan> {
         let taken = self.take_manifest();
         let repositories = taken.as_ref().ok().and_then(|it| it.repositories.as_ref());
+        // An abandoned scan has only a part of them.
+        let repositories = repositories.filter(|_| !self.scanner.is_abandoned());
         if guard(repositories) { self.take_manifest() } else { taken }
     }
 

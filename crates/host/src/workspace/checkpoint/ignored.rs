@@ -48,11 +48,11 @@ pub(super) struct FoundPlaces {
     pub(super) searched: Vec<PathBuf>,
 }
 
-/// Also returns whether the directory contains `.git`, or may because it cannot be read.
+/// Also returns whether the directory contains `.git` or looks like a git directory, or may because it cannot be read.
 pub(super) fn count_entries(directory: &Path) -> (EntryCounts, bool) {
     let (mut count, mut has_git) = (EntryCounts::default(), false);
     let is_read = for_each_entry(directory, |name, kind| {
-        has_git |= name == b".git";
+        has_git |= name == b".git" || name == b"HEAD" && may_be_repository(directory);
         if name != b".git" {
             count.add(kind == FileType::Directory);
         }

@@ -262,12 +262,6 @@ impl ManifestScanner {
         }
         let mut repositories = std::mem::take(&mut *repositories.lock());
         repositories.extend(found.repositories);
-        let heads = files.iter().filter_map(|file| {
-            let folder =
-                file.name.strip_suffix(b"HEAD").filter(|it| it.is_empty() || it.ends_with(b"/"))?;
-            Some(self.root.join(OsStr::from_bytes(folder)))
-        });
-        repositories.extend(heads.filter(|folder| disk::repository::may_be_repository(folder)));
         let links = files
             .iter()
             .filter(|file| FileType::from_raw_mode(file.stat.mode) == FileType::Symlink);
@@ -441,7 +435,7 @@ impl ManifestScanner {
         }
     }
 
-    /// Adds the directories that contain `.git`.
+    /// Adds the directories that contain `.git` or look like a git directory.
     pub(super) fn walk(
         &self,
         repositories: &Mutex<BTreeSet<PathBuf>>,
