@@ -18,12 +18,20 @@ pub type HttpClient = Client;
 
 /// A client for this URL, of a server that is not a model.
 pub fn http_client(url: &str) -> Result<HttpClient, String> {
-    let server = Url::parse(url).map_err(|error| format!("{url:?} is not a URL: {error}"))?;
-    if !matches!(server.scheme(), "http" | "https") {
-        return Err(format!("{server}: only http and https are supported"));
+    let url = Url::parse(url).map_err(|error| format!("{url:?} is not a URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{url}: only http and https are supported"));
     }
-    let (server, owner, timeout) = (&server, url, CONNECT_TIMEOUT);
-    ConnectionSettings { server, owner, proxy: None, ca_file: None, timeout }.build_client()
+    let mut builder = client_builder(CONNECT_TIMEOUT);
+    if is_loopback(&url) {
+        // A proxy cannot reach servers on this machine.
+        builder = builder.no_proxy();
+        if url.scheme() == "http" {
+            // Loading the system's root certificates would take most of the time.
+            builder = builder.tls_certs_only([]);
+        }
+    }
+    builder.build().map_err(|error| format!("the HTTP client cannot be made: {error}"))
 }
 
 pub(super) struct ConnectionSettings<'a> {

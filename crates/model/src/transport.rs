@@ -364,8 +364,11 @@ pub(super) fn refusal_failure(
     headers: &HeaderMap,
     body: &str,
 ) -> AttemptFailure {
-    let (status, retry_after) = (Some(status), retry_after(headers));
-    endpoint_facts.classify_refusal(&Refusal { status, retry_after, body })
+    let retry_after = retry_after(headers).or_else(|| match status {
+        429 => limit_reset(headers),
+        _ => None,
+    });
+    endpoint_facts.classify_refusal(&Refusal { status: Some(status), retry_after, body })
 }
 
 /// As far as the body arrives in time.
@@ -394,6 +397,28 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         return Duration::try_from_secs_f64(seconds.max(0.0)).ok();
     }
     jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok().map(time_until)
+}
+
+/// `x-ratelimit-remaining-tokens: 0`, or of Anthropic `anthropic-ratelimit-tokens-remaining: 0`.
+fn limit_reset(headers: &HeaderMap) -> Option<Duration> {
+    let exhausted = headers.iter().filter(|(_, value)| value.as_bytes() == b"0");
+    let resets = exhausted.filter_map(|(name, _)| {
+        let is_limit = name.as_str().contains("ratelimit-") && name.as_str().contains("remaining");
+        let reset = is_limit.then(|| name.as_str().replace("remaining", "reset"))?;
+        time_to_reset(headers.get(reset.as_str())?.to_str().ok()?)
+    });
+    resets.max()
+}
+
+/// Servers write `6m0s`, `1.5` (seconds), or a date.
+fn time_to_reset(text: &str) -> Option<Duration> {
+    if let Ok(date) = text.parse::<Timestamp>() {
+        return Some(time_until(date));
+    }
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+    }
+    text.parse::<jiff::SignedDuration>().ok().and_then(|span| Duration::try_from(span).ok())
 }
 
 /// Zero if the date is over.
@@ -458,5 +483,31 @@ mod tests {
         headers.insert("retry-after", HeaderValue::from_str(&date).expect("a value"));
         let delay = retry_after(&headers).expect("a time").as_secs();
         assert!((37..=40).contains(&delay), "{delay}");
+    }
+
+    #[test]
+    fn exhausted_limits_are_waited_for() {
+        fn check_limits(limits: &[(&'static str, &'static str)], expected: Option<u64>) {
+            let limits = limits.iter().map(|&(name, value)| {
+                (HeaderName::from_static(name), HeaderValue::from_static(value))
+            });
+            let delay = limit_reset(&limits.collect());
+            assert_eq!(delay.map(|delay| delay.as_millis()), expected.map(u128::from));
+        }
+        let requests = ("x-ratelimit-remaining-requests", "0");
+        let tokens = ("x-ratelimit-remaining-tokens", "0");
+        let requests_reset = ("x-ratelimit-reset-requests", "6m0s");
+        check_limits(&[requests, requests_reset], Some(360_000));
+        check_limits(&[tokens, requests_reset, ("x-ratelimit-reset-tokens", "120ms")], Some(120));
+        check_limits(&[tokens, ("x-ratelimit-reset-tokens", "1.5")], Some(1500));
+        check_limits(&[requests_reset], None);
+        check_limits(&[tokens, ("x-ratelimit-reset-tokens", "later")], None);
+        check_limits(
+            &[
+                ("anthropic-ratelimit-tokens-remaining", "0"),
+                ("anthropic-ratelimit-tokens-reset", "2015-10-21T07:28:00Z"),
+            ],
+            Some(0),
+        );
     }
 }

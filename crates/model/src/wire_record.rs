@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::endpoint::Endpoint;
 use super::failure::{AttemptFailure, RetryAdvice};
-use agent_protocol::mask::Masker;
+use agent_protocol::mask::{Masker, mask_for_kind};
 use agent_protocol::model::Purpose;
 use agent_protocol::provider::{Dialect, WireFormat};
 
@@ -101,19 +101,15 @@ impl WireRecorder {
         path: &str,
         body: &[u8],
     ) -> Recording {
-        let mut masker = Masker::clone(&self.masker);
-        if let Some(key) = &endpoint.api_key {
-            masker.add_secret("api-key", key.trim());
-        }
-        let mut request = serde_json::from_slice(body).unwrap_or_default();
-        masker.mask_value(&mut request);
+        let key = endpoint.api_key.clone();
+        let mask = RecordMasker { masker: Arc::clone(&self.masker), key };
         let exchange = Exchange {
             model: endpoint.id.clone(),
             wire: endpoint.wire,
             dialect: endpoint.dialect,
             purpose,
             path: path.to_owned(),
-            request,
+            request: mask.mask_json(serde_json::from_slice(body).unwrap_or_default()),
             status: None,
             headers: BTreeMap::new(),
             body: Vec::new(),
@@ -122,14 +118,14 @@ impl WireRecorder {
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let recorder = Arc::clone(self);
-        Recording { recorder, masker, number, start: Instant::now(), exchange, pieces: Vec::new() }
+        Recording { recorder, mask, number, start: Instant::now(), exchange, pieces: Vec::new() }
     }
 }
 
 /// The record is written on drop: an answer may be interrupted.
 pub(super) struct Recording {
     recorder: Arc<WireRecorder>,
-    masker: Masker,
+    mask: RecordMasker,
     number: u32,
     start: Instant,
     exchange: Exchange,
@@ -137,25 +133,50 @@ pub(super) struct Recording {
     pieces: Vec<(u64, Vec<u8>)>,
 }
 
-/// Secrets in JSON are found only in its values.
-fn mask_body(masker: &Masker, text: &str) -> String {
-    let masked = |value: &Value| {
-        let mut value = value.clone();
-        masker.mask_value(&mut value);
-        value
-    };
-    if let Ok(document) = serde_json::from_str(text) {
-        return masked(&document).to_string();
-    }
-    let lines = text.split_inclusive('\n').map(|line| {
-        let (before, json) = line.split_at(line.find('{').unwrap_or(line.len()));
-        match serde_json::from_str(json) {
-            Err(_) => masker.mask(line).into_owned(),
-            Ok(value) if masked(&value) == value => line.to_owned(),
-            Ok(value) => format!("{before}{}{}", masked(&value), &json[json.trim_end().len()..]),
+struct RecordMasker {
+    masker: Arc<Masker>,
+    key: Option<String>,
+}
+
+impl RecordMasker {
+    fn mask_text(&self, text: &str) -> String {
+        let masked = self.masker.mask(text);
+        match &self.key {
+            Some(key) => masked.replace(key.trim(), &mask_for_kind("api-key")),
+            None => masked.into_owned(),
         }
-    });
-    lines.collect()
+    }
+
+    fn mask_json(&self, mut value: Value) -> Value {
+        self.masker.mask_value(&mut value);
+        match &self.key {
+            Some(key) => {
+                let text = value.to_string().replace(key.trim(), &mask_for_kind("api-key"));
+                serde_json::from_str(&text).unwrap_or_default()
+            }
+            None => value,
+        }
+    }
+
+    /// Secrets in JSON are found only in its values.
+    fn mask_body(&self, text: &str) -> String {
+        let lines = text.split_inclusive('\n').map(|line| {
+            let start = line.find('{').unwrap_or(line.len());
+            let (before, json) = line.split_at(start);
+            let Ok(value) = serde_json::from_str::<Value>(json) else {
+                return self.mask_text(line);
+            };
+            let masked = self.mask_json(value.clone());
+            if masked == value {
+                return line.to_owned();
+            }
+            format!("{before}{masked}{}", &json[json.trim_end().len()..])
+        });
+        match serde_json::from_str::<Value>(text) {
+            Ok(document) => self.mask_json(document).to_string(),
+            Err(_) => lines.collect(),
+        }
+    }
 }
 
 impl Recording {
@@ -163,7 +184,7 @@ impl Recording {
         self.exchange.status = Some(status);
         let matter = headers.iter().filter(|(name, _)| {
             let name = name.as_str();
-            name == "content-type" || name.starts_with("retry-after")
+            name == "content-type" || name.starts_with("retry-after") || name.contains("ratelimit")
         });
         let texts = matter.filter_map(|(name, value)| {
             Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
@@ -177,14 +198,14 @@ impl Recording {
     }
 
     pub(super) fn record_failure(&mut self, failure: &AttemptFailure) {
-        self.exchange.failure = Some(self.masker.mask(&failure.error.message).into_owned());
+        self.exchange.failure = Some(self.mask.mask_text(&failure.error.message));
         self.exchange.is_permanent = failure.retry == RetryAdvice::Never;
     }
 
     fn write(&mut self) -> io::Result<()> {
         let whole: Vec<u8> = self.pieces.iter().flat_map(|(_, bytes)| bytes).copied().collect();
         let whole = String::from_utf8_lossy(&whole);
-        let masked = mask_body(&self.masker, &whole);
+        let masked = self.mask.mask_body(&whole);
         let has_secret = match serde_json::from_str::<Value>(&whole) {
             Ok(document) => serde_json::from_str::<Value>(&masked).ok() != Some(document),
             Err(_) => masked != whole,
@@ -237,6 +258,8 @@ fn record_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
             paths.push(path);
         }
     }
-    paths.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+    paths.sort_by_key(|path| {
+        path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok()).unwrap_or(u64::MAX)
+    });
     Ok(paths)
 }

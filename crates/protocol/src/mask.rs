@@ -127,7 +127,7 @@ fn allow_color_prefix(shape: &str) -> String {
 }
 
 /// Masks secrets in texts; by default those with a well-known pattern.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Masker {
     extra: Vec<Regex>,
     values: Vec<(String, String)>,
