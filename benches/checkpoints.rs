@@ -124,7 +124,8 @@ fn manifests(name: &str, root: &Path, state: &Path, goal: u32) {
     let (first, read) = (millis(begun.elapsed()), bytes_read() - before);
     let mut times: Vec<f64> = (0..11)
         .map(|_| {
-            let operation = checkpoints.begin_operation("Bash", OperationScope::Project);
+            let operation =
+                checkpoints.begin_operation("Bash", OperationScope::Project, &|_| false);
             let begun = Instant::now();
             checkpoints.finish_operation(operation, false, &|_| false).unwrap();
             millis(begun.elapsed())

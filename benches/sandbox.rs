@@ -13,11 +13,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent_host::exec::sandbox::{
-    Backend, Sandbox, SandboxFacts, SandboxSettings, run_if_supervisor, temporary_directory,
+    Sandbox, SandboxFacts, SandboxSettings, run_if_supervisor, temporary_directory,
 };
 use agent_host::exec::{self, Exec};
 use agent_host::git_guard::{GitGuard, GuardPlaces, GuardReport};
 use agent_protocol::disk::repository::RepositoryPlaces;
+use agent_protocol::settings::SandboxBackend as Backend;
 use agent_protocol::tool::CommandRights;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

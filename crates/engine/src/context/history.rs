@@ -188,11 +188,11 @@ impl History {
             let mut view = render_for_model(envelope);
             let mut outcome = CallOutcome::from_envelope(&call.name, envelope);
             let is_of_file = envelope.error().is_none() && envelope.context.path_resolved.is_some();
-            if let Some((head, _)) = view.split_once('\n')
+            if let Some(end) = view.find('\n')
                 && is_of_file
                 && self.has_result(&view)
             {
-                view = head.to_owned();
+                view.truncate(end);
                 outcome.action = CallAction::Other { path: envelope.context.path_resolved.clone() };
             }
             results.push(result_part(&call.id, envelope, view));

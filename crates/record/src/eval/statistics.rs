@@ -32,7 +32,7 @@ pub enum ComparisonVerdict {
     Undecided,
 }
 
-/// McNemar's test with continuity correction, at 5 %: of the tasks that differ, so many are better and worse with the
+/// The test of `McNemar` with continuity correction, at 5 %: of the tasks that differ, so many are better and worse with the
 /// variant. It decides from six differing tasks on.
 ///
 /// A. L. Edwards: Note on the "correction for continuity" in testing the significance of the difference between

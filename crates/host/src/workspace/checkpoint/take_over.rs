@@ -59,7 +59,7 @@ impl Workspace {
             return Err(TakeOverError::Refused(refused));
         }
         checkpoints.begin_turn(turn);
-        let operation = checkpoints.begin_operation(TAKE_OVER, OperationScope::Project);
+        let operation = checkpoints.begin_operation(TAKE_OVER, OperationScope::Project, &|_| false);
         let (_, done) = self.execute_plan(checkpoints, &plan, false, of_copy);
         let recorded = checkpoints.finish_operation(operation, false, &|_| false);
         let refused: Vec<(String, String)> = done
