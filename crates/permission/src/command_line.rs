@@ -169,9 +169,6 @@ mod tests {
         for line in [
             "a | b; c | d",
             "a | b || exit; c | d",
-            "a $(b) | c",
-            "a \"$(b)\" | c",
-            "a `b` | c",
             "(a | b)",
             "{ a | b; }",
             "for x in 1; do a | b; done",

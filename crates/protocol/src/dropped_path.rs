@@ -9,9 +9,10 @@ pub fn parse_dropped_path(paste: &str) -> Option<String> {
     let path = match paste.strip_prefix("file://") {
         Some(address) if address.contains(char::is_whitespace) => return None,
         Some(_) => {
-            let mut address = Url::parse(paste).ok()?;
-            address.set_host(None).ok()?;
-            address.to_file_path().ok()?.into_os_string().into_string().ok()?
+            // The name of this host stands in some.
+            let local = format!("file://{}", Url::parse(paste).ok()?.path());
+            let path = Url::parse(&local).ok()?.to_file_path().ok()?;
+            path.into_os_string().into_string().ok()?
         }
         None => parse_single_word(paste)?,
     };

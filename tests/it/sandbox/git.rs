@@ -854,9 +854,9 @@ fn processes_that_a_command_left_set_up_nothing() {
         batch.call("Bash", &json!({"command": "git sparse-checkout set sub"}));
         let line = "(sleep 0.3; cp f .git/config.worktree) >/dev/null 2>&1 </dev/null & true";
         batch.call("Bash", &json!({"command": line}));
-        batch.call("Bash", &json!({"command": "sleep 1"}));
-        let answer = batch.call("Bash", &json!({"command": "touch x"}));
-        assert!(text(&answer).contains("changed core.fsmonitor"), "{} {answer}", place.backend);
+        let answers = ["sleep 1", "touch x"].map(|it| batch.call("Bash", &json!({"command": it})));
+        let is_told = answers.iter().any(|it| text(it).contains("changed core.fsmonitor"));
+        assert!(is_told, "{} {answers:?}", place.backend);
         // One that writes until the session ends.
         let line = "(while :; do cp f .git/w; mv .git/w .git/config.worktree; done) >/dev/null 2>&1 & sleep 0.2";
         batch.call("Bash", &json!({"command": line}));

@@ -95,8 +95,6 @@ async fn binary_files_are_refused() {
     let read = read::tool();
     let failure = desk.call_fails(&read, json!({"path": "image"}), ErrorCode::BinaryFile).await;
     assert!(failure.message.contains("GIF"), "{}", failure.message);
-    let failure = desk.call_fails(&read, json!({"path": "sub"}), ErrorCode::IsDirectory).await;
-    assert!(failure.hint.unwrap().contains("LS"));
     desk.call_fails(&read, json!({"path": "image/x"}), ErrorCode::NotADirectory).await;
     desk.call_fails(&read, json!({"path": "a\0b"}), ErrorCode::InvalidParam).await;
     rustix::fs::mkfifoat(rustix::fs::CWD, desk.path_of("pipe"), rustix::fs::Mode::RWXU).unwrap();
