@@ -261,7 +261,9 @@ impl Test {
     /// The number of events of this type in the log, which may be being written.
     pub(crate) fn n_events(&self, kind: &str) -> usize {
         let text = self.try_log().and_then(|log| std::fs::read_to_string(log).ok());
-        text.map_or(0, |text| text.matches(&format!("\"type\":\"{kind}\"")).count())
+        // A line that is being written does not count: it cannot be read yet.
+        let whole = |text: &str| text.rfind('\n').map_or(0, |end| end + 1);
+        text.map_or(0, |text| text[..whole(&text)].matches(&format!("\"type\":\"{kind}\"")).count())
     }
 
     /// The events of the latest session.
