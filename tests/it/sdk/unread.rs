@@ -32,7 +32,7 @@ fn signal_ends_the_session_in_order() {
     let (test, mut program, begin) = unread(script, &["--permission-mode", "full"]);
     program.say("go");
     wait_for_answer(&test, 2);
-    assert!(!running("sleep 78.5").is_empty());
+    wait_for(|| !running("sleep 78.5").is_empty());
     let asked = Instant::now();
     signal(program.child.id(), "TERM");
     assert_eq!(program.child.wait().unwrap().code(), Some(143));
