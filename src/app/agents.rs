@@ -95,7 +95,7 @@ impl SessionAgents {
         })
     }
 
-    /// Those that exist only if there are skills, or somebody who searches.
+    /// The tools that exist only with skills, or with a service or provider for searches.
     pub(super) fn further_tools(&self) -> impl Iterator<Item = Box<dyn Tool>> {
         let search = self.search.clone().map(|search| Box::new(search) as Box<dyn Tool>);
         search.into_iter().chain(self.skill.clone().map(|skill| Box::new(skill) as Box<dyn Tool>))

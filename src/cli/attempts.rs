@@ -168,15 +168,14 @@ pub(super) async fn run_attempts(
     let best = done.iter().filter(|it| it.passes()).min_by(|one, other| one.compare_with(other));
     let taken = match best {
         Some(best) if best.n_lines == 0 && best.finished.files_changed.is_empty() => {
-            Err("all attempts pass with 0 changed files: the check tests nothing".to_owned())
+            Err("the attempt that passes changed 0 files: the check does not test the project; the project is unchanged".to_owned())
         }
         Some(best) => Box::pin(attempts.take_over(best)).await.map(|n_files| (best, n_files)),
-        None => Err("no attempt passes".to_owned()),
+        None => Err("no attempt passes; the project is unchanged".to_owned()),
     };
     let (best, n_files) = taken.map_err(|why| {
-        OpenError::NotUndone(format!(
-            "{why}; the project is unchanged, and `agent run --resume ID` continues an attempt in its copy"
-        ))
+        let next = "`agent run --resume ID` continues an attempt in its copy";
+        OpenError::NotUndone(format!("{why}; {next}"))
     })?;
     for attempt in &done {
         attempts.copies.remove(&attempt.copy);
@@ -319,8 +318,8 @@ impl Attempts {
         };
         let why = format!("in the project the check does not pass: {why}; the result is in {copy}");
         match taken.revert() {
-            Ok(()) => Err(why),
-            Err(error) => Err(format!("{why}, and was not taken back completely: {error}")),
+            Ok(()) => Err(format!("{why}, and the project is as before")),
+            Err(error) => Err(format!("{why}; the project is not as before: {error}")),
         }
     }
 

@@ -75,7 +75,7 @@ pub struct Workspace {
     guarded: GuardedPaths,
     searched_folders: Mutex<HashSet<PathBuf>>,
     tracked_hidden: Arc<TrackedHiddenPaths>,
-    /// Whose changes the model was told about.
+    /// The author of the changes that a result for the model named.
     named_authors: Mutex<HashSet<Author>>,
 }
 

@@ -243,7 +243,7 @@ impl Log {
 /// The id of the process that uses the session; `None` if none does.
 pub fn process_using(path: &Path) -> Option<u32> {
     let holder = LockHolder::read(path);
-    // Most sessions are told by this: the lock is touched only if the process, or a later one with its id, lives.
+    // The id of the process decides for most sessions: the lock is touched only if a process with it lives.
     let pid = holder.pid.filter(|_| !holder.is_gone())?;
     let is_locked = |file: &File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
     disk::open_file(path).ok().as_ref().is_some_and(is_locked).then_some(pid)

@@ -153,7 +153,7 @@ fn tui_page_is_up_to_date() {
         made.replace_range(from..end, &settled(&screen));
     }
     keep(PATH, &made);
-    assert!(made.len() <= 20 * 1024, "{} bytes are more than somebody reads", made.len());
+    assert!(made.len() <= 20 * 1024, "the page has {} bytes, and its limit is 20 KB", made.len());
 }
 
 #[test]
