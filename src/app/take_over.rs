@@ -11,6 +11,7 @@ use agent_host::workspace::{
 };
 use agent_protocol::control::Ruling;
 use agent_protocol::event::EventBody;
+use agent_protocol::prompt::{Prompt, Prompts};
 use agent_protocol::tool::Effect;
 
 /// Changes that are in the project, as the last turn of the session, until they are kept or taken back.
@@ -64,10 +65,10 @@ impl TakeOver {
     }
 
     /// The session works in the project from now on. Returns the number of files.
-    pub fn keep(self) -> usize {
-        let text = "<system-reminder>\nThe files of your copy were taken over into the project. Work there.\n\
-                    </system-reminder>";
-        let body = EventBody::Feedback { text: text.to_owned(), files: Vec::new() };
+    pub fn keep(self, prompts: &Prompts) -> usize {
+        const TAKEN_OVER: Prompt = Prompt::named("feedback/taken_over.md");
+        let text = prompts.text(TAKEN_OVER).trim_end().to_owned();
+        let body = EventBody::Feedback { text, files: Vec::new() };
         self.session.events.emit(body);
         self.storage.end_taking(&self.id, true);
         self.files.len()

@@ -312,7 +312,7 @@ impl Attempts {
             .map_err(|error| format!("{error}; the result is in {copy}"))?;
         let failure = self.find_failure(&self.options.root, &CancellationToken::new()).await;
         let why = match failure {
-            Ok(None) => return Ok(taken.keep()),
+            Ok(None) => return Ok(taken.keep(&self.options.config.prompts)),
             Ok(Some(why)) => why,
             Err(error) => error.to_string(),
         };

@@ -71,7 +71,7 @@ prompts! {
         answer_misfit changed_since check_failed circle continue cut_off directory_added empty hook
         image_not_shown image_refused interrupted mentioned_files mentioned_folders objection refused
         repetition
-        replan_step replan_step_alone replan_task replan_task_alone rules_found rules_named undone
+        replan_step replan_step_alone replan_task replan_task_alone rules_found rules_named taken_over undone
         user_command;
     "mcp/": serve tool;
     "memory/": applied known offered patterns reminder rules;
