@@ -9,7 +9,7 @@ use super::PathFacts;
 use super::judge::Command;
 use agent_protocol::tool::{CHANGE_TOOLS, mcp_tool_name};
 use agent_protocol::web::{WEB_FETCH, WEB_SEARCH, normalize_host};
-use agent_protocol::{has_too_many_braces, unescape_path};
+use agent_protocol::{has_too_many_braces, typed_name, unescape_path};
 
 /// What a rule decides about the calls that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +234,7 @@ impl Rule {
                 };
                 // (Names that are not UTF-8 are shown escaped.)
                 glob(paths).zip(path).is_some_and(|(glob, path)| {
-                    glob.is_match(&*path)
+                    glob.is_match(&*typed_name(&path))
                         || unescape_path(&path).is_some_and(|raw| glob.is_match(raw))
                 })
             },
@@ -457,7 +457,8 @@ fn compile_path_glob(pattern: &str, below: &str) -> Result<GlobMatcher, String> 
         glob.insert_str(0, "**/");
     }
     glob.push_str(below);
-    let glob = GlobBuilder::new(&glob).literal_separator(true).build();
+    // File tools find a file by the name as it is typed.
+    let glob = GlobBuilder::new(&typed_name(&glob)).literal_separator(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| error.to_string())
 }
 
@@ -615,6 +616,10 @@ mod tests {
         check_path("Write(./a.rs)", "x/a.rs", false);
         check_path("Read(.env)", "deep/.env", true);
         check_path("Read(.env)", ".env", true);
+        // Composed and decomposed letters, a no-break space.
+        check_path("Read(caf\u{e9} a.txt)", "cafe\u{301}\u{a0}a.txt", true);
+        check_path("Read(cafe\u{301}.txt)", "caf\u{e9}.txt", true);
+        check_path("Read(cafe.txt)", "caf\u{e9}.txt", false);
         check_path("Read", "anything", true);
         check_path("Read(/home/me/it/a.rs)", "a.rs", true);
         check_path("Read(/home/me/it/src/**)", "src/a/b.rs", true);
