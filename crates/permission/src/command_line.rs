@@ -90,23 +90,18 @@ impl CommandLine {
 
     /// Whether the line consists of pipelines of commands that are executed as written.
     pub(super) fn runs_as_written(&self) -> bool {
-        self.runs_in_order() && self.pipelines().iter().all(|one| one.is_simple)
-    }
-
-    pub(super) fn has_substitution(&self) -> bool {
-        self.0.script.has_substitution
-    }
-
-    /// There are only pipelines of simple commands, and compound commands.
-    pub(super) fn runs_in_order(&self) -> bool {
         let is_simple = |text: &String| {
             let first = text.split_ascii_whitespace().next();
             first.is_some_and(|word| !NOT_SIMPLE.contains(&word))
         };
+        let is_plain =
+            |pipeline: &Pipeline| pipeline.is_simple && pipeline.stages.iter().all(is_simple);
         let script = &self.0.script;
-        script.is_fully_parsed
-            && script.is_plain
-            && script.pipelines.iter().flat_map(|one| &one.stages).all(is_simple)
+        script.is_fully_parsed && script.is_plain && script.pipelines.iter().all(is_plain)
+    }
+
+    pub(super) fn has_substitution(&self) -> bool {
+        self.0.script.has_substitution
     }
 
     pub(super) fn functions(&self) -> &[String] {

@@ -23,18 +23,17 @@ pub(super) struct Script {
     pub(super) is_fully_parsed: bool,
     /// A limit of the parser was reached.
     pub(super) is_too_long: bool,
-    /// A sequence of pipelines of simple commands, and compound commands.
+    /// A sequence of pipelines of simple commands.
     pub(super) is_plain: bool,
     pub(super) has_substitution: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pipeline {
-    /// None of a compound command or a function.
     pub(super) stages: Vec<String>,
     /// Each stage is a simple command, and the pipeline is neither negated nor timed.
     pub(super) is_simple: bool,
-    /// Bytes of the text.
+    /// Bytes of the text; set only if the pipeline is simple.
     pub(super) at: Range<usize>,
 }
 

@@ -194,11 +194,11 @@ impl ScriptReader<'_> {
             }
             "list" => self.visit_statements(node, context),
             "subshell" | "command_substitution" | "process_substitution" => {
-                self.record_compound(node, context);
+                self.mark_not_plain(context);
                 self.visit_isolated(node, context);
             }
             "function_definition" => {
-                self.record_compound(node, context);
+                self.mark_not_plain(context);
                 if let Some(name) = node.child_by_field_name("name") {
                     self.script.functions.push(self.text[name.byte_range()].to_owned());
                 }
@@ -210,7 +210,7 @@ impl ScriptReader<'_> {
             "heredoc_body" | "heredoc_start" | "heredoc_end" => self.visit_nested(node),
             // `((…))`, `if`, `for`, `while`, `case`, `{ … }`, `!`, and unknown nodes.
             kind if node.is_named() => {
-                self.record_compound(node, context);
+                self.mark_not_plain(context);
                 if is_word(kind) {
                     self.visit_nested(node);
                     return;
@@ -228,18 +228,10 @@ impl ScriptReader<'_> {
         }
     }
 
-    fn record_compound(&mut self, node: Node<'_>, context: &StatementContext) {
+    fn mark_not_plain(&mut self, context: &StatementContext) {
         if context.is_top {
-            let body = self.text_of(node).replace("$(", "");
-            // In a subshell bash reports no statuses.
-            let is_reported = match node.kind() {
-                "function_definition" => true,
-                "if_statement" | "for_statement" | "while_statement" | "case_statement"
-                | "compound_statement" => !body.contains('('),
-                _ => false,
-            };
-            self.script.is_plain &= is_reported;
-            self.script.pipelines.push(Pipeline { at: node.byte_range(), ..Pipeline::default() });
+            self.script.is_plain = false;
+            self.script.pipelines.push(Pipeline::default());
         }
     }
 
