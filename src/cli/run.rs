@@ -51,7 +51,14 @@ pub(super) fn run(args: &RunArgs) -> u8 {
     let input = input.and_then(|_| TaskInput::read(&args.task, timeout.map(|timeout| timeout / 2)));
     let task = match input {
         Ok(task) => task,
-        Err(reason) => return super::report_error(&reason),
+        Err(reason) => {
+            let name = args.worktree.worktree.as_deref().filter(|name| !name.is_empty());
+            let of_worktree = name.filter(|_| args.task.is_empty());
+            let of_worktree = of_worktree.map_or_else(String::new, |name| {
+                format!(" (`{name}` is the name of the worktree)")
+            });
+            return super::report_error(&format!("{reason}{of_worktree}"));
+        }
     };
     if args.in_background {
         return sdk::run_in_background(args, task);

@@ -54,7 +54,7 @@ impl SessionProgress {
             EventBody::ToolStarted { tool, input, .. } => self.last = call_line(tool, input),
             EventBody::PermissionRequested { call, tool, input, .. } => {
                 self.waiting.insert(call.clone());
-                self.last = format!("may it: {}", call_line(tool, input));
+                self.last = format!("waits for permission: {}", call_line(tool, input));
             }
             EventBody::QuestionAsked { call, questions } => {
                 self.waiting.insert(call.clone());

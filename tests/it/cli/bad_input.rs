@@ -153,6 +153,9 @@ fn empty_task_is_a_usage_error() {
     let test = Test::new().script("text: ok");
     test.run(&[""]).expect_code(2).expect_one_line_of_stderr("the task is empty");
     test.run(&[]).expect_code(2).expect_one_line_of_stderr("the task is empty");
+    test.run(&["--worktree", "hi"])
+        .expect_code(2)
+        .expect_stderr("`hi` is the name of the worktree");
 }
 
 #[test]
