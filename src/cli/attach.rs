@@ -274,7 +274,13 @@ impl AttachedChat {
             ChatRequest::WithdrawMessage => {
                 self.refuse("the session has the message already; Esc stops it and returns it");
             }
-            _ => {}
+            ChatRequest::PasteImage => {
+                self.refuse("an attached chat pastes no image: name its file with @");
+            }
+            ChatRequest::Connect
+            | ChatRequest::ListOwnCommands
+            | ChatRequest::ListModels
+            | ChatRequest::Quit => {}
         }
     }
 
