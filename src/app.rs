@@ -102,7 +102,7 @@ pub enum OpenError {
     NoModel(String),
     /// Changes were not undone: exit 1.
     #[error("{0}")]
-    NotUndone(String),
+    Failed(String),
     /// Changes were not undone, because the user has to confirm it: exit 1.
     #[error("{0}")]
     NotConfirmed(String),
@@ -117,7 +117,7 @@ impl OpenError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::NoModel(_) => 2,
-            Self::NotUndone(_) | Self::NotConfirmed(_) => 1,
+            Self::Failed(_) | Self::NotConfirmed(_) => 1,
             Self::InUse(_) => 75,
             Self::Interrupted(interrupt) => interrupt.ending().exit_code(),
         }

@@ -76,6 +76,7 @@ impl ProjectCopies {
         &self,
         name: Option<&str>,
         with_changes: bool,
+        cancel: &CancellationToken,
     ) -> Result<WorkCopy, OpenError> {
         let name = name.map_or_else(|| Ok(new_name("work")), check_name)?;
         let head = self.top.as_ref().and_then(|top| self.git.commit_id(top, "HEAD").ok()?);
@@ -83,7 +84,7 @@ impl ProjectCopies {
             agent_ui::print_notice(
                 "there is no commit of git to begin with: the session works in an independent copy",
             );
-            return self.prepare(self.copy_files(&name)).await;
+            return self.prepare(self.copy_files(name).await, cancel).await;
         };
         let branch = format!("agent/{name}");
         let mut copy = self.copy_named(&name);
@@ -97,32 +98,49 @@ impl ProjectCopies {
             }
             return Ok(copy);
         }
-        let made = self.make_place().and_then(|()| {
-            self.git.add_worktree(top, &copy.directory, &branch, self.loaded.is_trusted)?;
-            if with_changes { self.copy_changes(top, &copy.directory) } else { Ok(()) }
+        let (top, to) = (top.clone(), copy.directory.clone());
+        let made = self.run_blocking(move |copies| {
+            let added = copies.git.add_worktree(&top, &to, &branch, copies.loaded.is_trusted);
+            added.map_err(|error| {
+                let next = "`git worktree prune` forgets worktrees whose directory is gone";
+                io::Error::other(format!("{error}; {next}"))
+            })?;
+            if with_changes { copies.copy_changes(&top, &to) } else { Ok(()) }
         });
-        self.prepare((copy, made)).await
+        let made = made.await;
+        self.prepare((copy, made), cancel).await
+    }
+
+    /// Copies in a thread, so that signals are seen meanwhile.
+    async fn run_blocking(
+        &self,
+        copy: impl FnOnce(&Self) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let copies = self.clone();
+        let work = move || copies.make_place().and_then(|()| copy(&copies));
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
     /// A copy that shares nothing with the project that can be changed, with the files as they are but for ignored
     /// ones; outside of a repository everything is copied. It has to be prepared.
-    pub fn copy_files(&self, name: &str) -> (WorkCopy, io::Result<()>) {
-        let copy = self.copy_named(name);
-        let to = &copy.directory;
-        let made = self.make_place().and_then(|()| {
-            let Some(top) = &self.top else { return copy_directory(&self.project, to) };
-            self.git.clone_shared(top, to)?;
-            let index = self.git.git_path(top, "index")?;
+    pub async fn copy_files(&self, name: String) -> (WorkCopy, io::Result<()>) {
+        let copy = self.copy_named(&name);
+        let to = copy.directory.clone();
+        let made = self.run_blocking(move |copies| {
+            let Some(top) = &copies.top else { return copy_directory(&copies.project, &to) };
+            copies.git.clone_shared(top, &to)?;
+            let index = copies.git.git_path(top, "index")?;
             copy_paths(index.parent().unwrap_or(top), &to.join(".git"), &["index".into()])?;
-            copy_paths(top, to, &self.git.project_files(top)?)
+            copy_paths(top, &to, &copies.git.project_files(top)?)
         });
-        (copy, made)
+        (copy, made.await)
     }
 
     /// Copies what `[worktree]` names, and runs its command. A copy that cannot be completed is removed.
     pub async fn prepare(
         &self,
         (copy, made): (WorkCopy, io::Result<()>),
+        cancel: &CancellationToken,
     ) -> Result<WorkCopy, OpenError> {
         let config = &self.loaded.config.worktree;
         let named = config.copy.iter().map(PathBuf::from).chain([PathBuf::from(AGENT_DIR)]);
@@ -137,9 +155,9 @@ impl ProjectCopies {
             (Err(error), _) => format!("the copy of the project: {error}"),
             (Ok(()), None) => return Ok(copy),
             (Ok(()), Some(setup)) => {
-                let (of, cancel) = ((&*self.loaded, Some(&self.dirs)), CancellationToken::new());
+                let of = (&*self.loaded, Some(&self.dirs));
                 let commands = std::slice::from_ref(setup);
-                match find_failing_check(of, &copy.root, commands, &cancel).await {
+                match find_failing_check(of, &copy.root, commands, cancel).await {
                     Ok(None) => return Ok(copy),
                     Ok(Some(why)) => format!("worktree.setup: {why}"),
                     Err(error) => error.to_string(),
@@ -164,7 +182,8 @@ impl ProjectCopies {
         let history = FileHistory::read(&root, settings);
         if !history.has_first_manifest() {
             return Err(usage(format!(
-                "session {id}: the files of its beginning were not recorded (checkpoints were disabled, or the project is too large)"
+                "session {id}: the files of its beginning are not recorded, because checkpoints were disabled, the project is too large, \
+                 or the session moved to another directory; without --worktree the conversation alone is copied"
             )));
         }
         // Fails if there is no such turn.
@@ -199,15 +218,16 @@ impl ProjectCopies {
 
     /// The files as they are, and the removal of those that are gone.
     fn copy_changes(&self, top: &Path, to: &Path) -> io::Result<()> {
-        let files = self.git.project_files(top)?;
-        for path in &files {
-            let (now, copy) = (top.join(path).symlink_metadata(), to.join(path));
-            // A link is not written through.
-            if (now.is_err() || copy.is_symlink()) && copy.symlink_metadata().is_ok() {
+        // What was renamed or removed in the index is only in the commit.
+        for path in self.git.project_files(to)? {
+            let (now, copy) = (top.join(&path).symlink_metadata(), to.join(&path));
+            // A link is not written through, and a directory takes the place of a file.
+            let is_other = now.is_ok_and(|now| now.is_file()) && !copy.is_symlink();
+            if !is_other && copy.symlink_metadata().is_ok_and(|copy| !copy.is_dir()) {
                 std::fs::remove_file(copy)?;
             }
         }
-        copy_paths(top, to, &files)
+        copy_paths(top, to, &self.git.project_files(top)?)
     }
 
     /// Removes a copy, whatever is in it.
@@ -219,24 +239,19 @@ impl ProjectCopies {
         _ = disk::remove_folder(&copy.directory);
     }
 
-    /// Removes a new copy that is as it was at the beginning; says what happened. Of an independent copy
-    /// `has_changes` says whether it is.
-    pub fn finish(&self, copy: &WorkCopy, has_changes: bool) -> String {
+    /// Removes a new worktree in which git sees no change; says what happened. What changed in an independent copy is not
+    /// known: it stays.
+    pub fn finish(&self, copy: &WorkCopy) -> String {
         let shown = copy.root.display();
-        let (is_changed, name) = match &copy.branch {
-            Some((branch, commit)) => {
-                let is_clean = self.git.is_clean(&copy.directory, self.loaded.is_trusted);
-                let now = self.git.commit_id(&copy.directory, "HEAD").ok().flatten();
-                let is_changed = !is_clean.unwrap_or(false) || now.as_ref() != Some(commit);
-                (is_changed, format!("worktree {shown}, branch {branch}"))
-            }
-            None => (has_changes, format!("copy {shown}")),
-        };
-        if is_changed || !copy.is_new {
+        let Some((branch, commit)) = &copy.branch else { return format!("copy {shown}") };
+        let name = format!("worktree {shown}, branch {branch}");
+        let is_clean = self.git.is_clean(&copy.directory, self.loaded.is_trusted);
+        let now = self.git.commit_id(&copy.directory, "HEAD").ok().flatten();
+        if !is_clean.unwrap_or(false) || now.as_ref() != Some(commit) || !copy.is_new {
             return name;
         }
         self.remove(copy);
-        format!("{name}: removed, because nothing was changed in it")
+        format!("{name}: removed, because nothing but ignored files was changed in it")
     }
 }
 

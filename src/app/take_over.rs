@@ -33,16 +33,16 @@ impl TakeOver {
         let writable = WritableDirs::from_config(config, &options.root, &[]);
         let mode = options.config.mode_or(options.default_mode);
         let policy = build_policy(&options.config, &writable, mode, true)?;
-        let failed = |why: String| OpenError::NotUndone(format!("session {id}: {why}"));
-        let taken = storage.begin_taking(id).map_err(|error| failed(error.to_string()))?;
+        let failed = |why: String| OpenError::Failed(format!("session {id}: {why}"));
+        let store = storage.begin_take_over(id).map_err(|error| failed(error.to_string()))?;
         let settings = CheckpointSettings {
-            store: taken.join("checkpoints"),
-            session: taken.clone(),
+            store: store.join("checkpoints"),
+            session: store.clone(),
             ..settings
         };
         let copy = copy.with_checkpoints(settings);
         let opened = RecordedSession::open((&options.root, &[], &own), &storage, id, config);
-        let session = opened.inspect_err(|_| storage.end_taking(id, false))?;
+        let session = opened.inspect_err(|_| storage.end_take_over(id, false))?;
         let refusal = |path: &Path| {
             let path = path.to_string_lossy().into_owned();
             let facts = WorkspaceFacts(&session.workspace);
@@ -54,12 +54,15 @@ impl TakeOver {
         match session.workspace.take_over(&copy, session.last_turn(), &refusal) {
             Ok(files) => Ok(Self { session, storage, id: id.to_owned(), files }),
             Err(error) => {
-                storage.end_taking(id, false);
-                let what = match &error {
-                    TakeOverError::Refused(_) => "CONFLICT: ",
-                    TakeOverError::Failed(_) => "",
+                let (what, next) = match &error {
+                    TakeOverError::Refused(_) => ("CONFLICT: ", ""),
+                    TakeOverError::Incomplete(_) => ("", "; `agent session undo ID` takes it back"),
+                    TakeOverError::Failed(_) => ("", ""),
                 };
-                Err(failed(format!("{what}{error}")))
+                if next.is_empty() {
+                    storage.end_take_over(id, false);
+                }
+                Err(failed(format!("{what}{error}{next}")))
             }
         }
     }
@@ -70,7 +73,7 @@ impl TakeOver {
         let text = prompts.text(TAKEN_OVER).trim_end().to_owned();
         let body = EventBody::Feedback { text, files: Vec::new() };
         self.session.events.emit(body);
-        self.storage.end_taking(&self.id, true);
+        self.storage.end_take_over(&self.id, true);
         self.files.len()
     }
 
@@ -78,29 +81,32 @@ impl TakeOver {
     pub fn revert(self) -> Result<(), OpenError> {
         let options = UndoOptions { confirmed: true, ..UndoOptions::default() };
         let undone = self.session.undo(UndoTarget::Turn(self.session.last_turn()), options)?;
-        self.storage.end_taking(&self.id, false);
-        let left = undone.files.iter().find(|(_, how)| matches!(how, UndoOutcome::Refused(_)));
-        left.map_or(Ok(()), |(path, how)| Err(OpenError::NotUndone(format!("{path}: {how}"))))
+        let is_left = |how: &UndoOutcome| matches!(how, UndoOutcome::Refused(_));
+        if let Some((path, how)) = undone.files.iter().find(|(_, how)| is_left(how)) {
+            return Err(OpenError::Failed(format!("{path}: {how}")));
+        }
+        self.storage.end_take_over(&self.id, false);
+        Ok(())
     }
 }
 
 impl Storage {
     /// Sets the operations in the copy aside, where no undo finds them.
-    fn begin_taking(&self, id: &str) -> std::io::Result<PathBuf> {
-        let taken = self.session_dir(id).join(TAKEN);
-        std::fs::rename(self.operations_dir(id), &taken)?;
-        Ok(taken)
+    fn begin_take_over(&self, id: &str) -> std::io::Result<PathBuf> {
+        let store = self.session_dir(id).join(TAKE_OVER);
+        std::fs::rename(self.operations_dir(id), &store)?;
+        Ok(store)
     }
 
-    fn end_taking(&self, id: &str, is_taken: bool) {
-        let taken = self.session_dir(id).join(TAKEN);
-        if is_taken {
-            _ = agent_protocol::disk::remove_folder(&taken);
+    fn end_take_over(&self, id: &str, is_kept: bool) {
+        let store = self.session_dir(id).join(TAKE_OVER);
+        if is_kept {
+            _ = agent_protocol::disk::remove_folder(&store);
         } else {
-            _ = std::fs::rename(taken, self.session_dir(id).join(super::storage::WORK_COPY));
+            _ = std::fs::rename(store, self.session_dir(id).join(super::storage::WORK_COPY));
         }
     }
 }
 
 /// A folder of a session whose changes are being taken over.
-const TAKEN: &str = "taken";
+const TAKE_OVER: &str = "take-over";

@@ -71,7 +71,7 @@ impl RecordedSession {
             Log::resume(&storage.log_path(id)).map_err(|error| storage.log_error(error))?;
         let copy = storage.work_copy(id);
         if let Some(gone) = copy.as_ref().filter(|copy| !copy.is_dir()) {
-            return Err(OpenError::NotUndone(format!(
+            return Err(OpenError::Failed(format!(
                 "session {}: its copy of the project is gone, and its changes with it: {}",
                 storage.short_id(id),
                 gone.display()
@@ -181,7 +181,7 @@ impl RecordedSession {
                 Err(OpenError::NotConfirmed(format!("session {}: {error}", self.id)))
             }
             Err(error @ UndoError::Failed(_)) => {
-                Err(OpenError::NotUndone(format!("session {}: {error}", self.id)))
+                Err(OpenError::Failed(format!("session {}: {error}", self.id)))
             }
         }
     }

@@ -108,13 +108,19 @@ struct Attempt {
 
 impl Attempt {
     fn passes(&self) -> bool {
-        self.finished.ending == Ending::Completed && self.finished.verified == Some(true)
+        is_good(&self.finished)
     }
 
     fn compare_with(&self, other: &Self) -> Ordering {
-        let cost = |it: &Self| it.finished.cost_usd.unwrap_or(f64::MAX);
-        cost(self).total_cmp(&cost(other)).then(self.n_lines.cmp(&other.n_lines))
+        // A cost that is not known decides nothing.
+        let costs = self.finished.cost_usd.zip(other.finished.cost_usd);
+        let by_cost = costs.map_or(Ordering::Equal, |(own, other)| own.total_cmp(&other));
+        by_cost.then(self.n_lines.cmp(&other.n_lines))
     }
+}
+
+fn is_good(finished: &TurnFinished) -> bool {
+    finished.ending == Ending::Completed && finished.verified == Some(true)
 }
 
 struct Attempts {
@@ -138,7 +144,7 @@ pub(super) async fn run_attempts(
     let config = &options.config.config;
     if config.checks.commands.is_empty() && config.verify.model.is_none() {
         return Err(usage_error(
-            "--attempts needs --check COMMAND, or a verifier (verify.model): something has to tell a good result",
+            "--attempts needs --check COMMAND, or a verifier (verify.model), which decides whether a result is good",
         ));
     }
     if !config.checkpoints.enabled {
@@ -168,14 +174,14 @@ pub(super) async fn run_attempts(
     let best = done.iter().filter(|it| it.passes()).min_by(|one, other| one.compare_with(other));
     let taken = match best {
         Some(best) if best.n_lines == 0 && best.finished.files_changed.is_empty() => {
-            Err("the attempt that passes changed 0 files: the check does not test the project; the project is unchanged".to_owned())
+            Err("the attempt that passes changed no file that is recorded (ignored files are not taken over); the project is unchanged".to_owned())
         }
-        Some(best) => Box::pin(attempts.take_over(best)).await.map(|n_files| (best, n_files)),
+        Some(best) => Box::pin(attempts.take_over(best, &control.cancellation_token())).await.map(|n_files| (best, n_files)),
         None => Err("no attempt passes; the project is unchanged".to_owned()),
     };
     let (best, n_files) = taken.map_err(|why| {
         let next = "`agent run --resume ID` continues an attempt in its copy";
-        OpenError::NotUndone(format!("{why}; {next}"))
+        OpenError::Failed(format!("{why}; {next}"))
     })?;
     for attempt in &done {
         attempts.copies.remove(&attempt.copy);
@@ -195,14 +201,14 @@ impl Attempts {
         if self.options.config.config.checks.commands.is_empty() {
             return Ok(());
         }
-        let files = self.copies.copy_files(&format!("{}-unchanged", self.prefix));
-        let copy = self.copies.prepare(files).await?;
+        let files = self.copies.copy_files(format!("{}-unchanged", self.prefix)).await;
+        let copy = self.copies.prepare(files, cancel).await?;
         let failure = self.find_failure(&copy.root, cancel).await;
         self.copies.remove(&copy);
         failure?.map(drop).ok_or_else(|| {
             usage_error(
-                "the check passes already in an unchanged copy of the project: it cannot tell a good result, so no \
-                 attempt was started",
+                "the check passes already in an unchanged copy of the project, so it decides nothing: no attempt was \
+                 started",
             )
         })
     }
@@ -277,22 +283,26 @@ impl Attempts {
         control: &SessionControl,
         budget: SharedBudget,
     ) -> Result<Attempt, OpenError> {
-        let (copies, name) = (self.copies.clone(), format!("{}-{}", self.prefix, at + 1));
-        // Others work meanwhile.
-        let copying = tokio::task::spawn_blocking(move || copies.copy_files(&name));
-        let files = copying.await.map_err(|error| usage_error(error.to_string()))?;
-        let copy = self.copies.prepare(files).await?;
+        let others = budget.attempts.clone();
+        let files = self.copies.copy_files(format!("{}-{}", self.prefix, at + 1)).await;
+        let copy = self.copies.prepare(files, &control.cancellation_token()).await?;
         let mut options = self.each_options[at].clone();
         options.enter_copy(&copy);
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(budget)];
         let opened = Box::pin(Session::open(options, control.clone(), sinks)).await;
         let mut session = opened.inspect_err(|_| self.copies.remove(&copy))?;
         let Some(log) = session.log_path.clone() else {
+            self.copies.remove(&copy);
             return Err(usage_error("--attempts needs sessions that are recorded"));
         };
         let finished = Box::pin(session.run(self.task.clone())).await;
-        // One attempt teaches what all could.
-        if finished.ending == Ending::Completed && self.ends_with_first {
+        // One attempt teaches what all could, and the others need not go on.
+        if is_good(&finished) && self.ends_with_first {
+            for (n, other) in others.iter().enumerate() {
+                if n != at {
+                    other.interrupt(Interrupt::Terminate);
+                }
+            }
             session.finish_distillation(run::DISTILLATION_TIMEOUT).await;
         }
         let (id, workspace) = (session.id().to_owned(), session.workspace().clone());
@@ -306,11 +316,11 @@ impl Attempts {
     }
 
     /// Brings the changes into the project, where the checks have to pass too. Returns the number of files.
-    async fn take_over(&self, best: &Attempt) -> Result<usize, String> {
+    async fn take_over(&self, best: &Attempt, cancel: &CancellationToken) -> Result<usize, String> {
         let copy = best.copy.root.display();
         let taken = TakeOver::begin(&self.options, &best.session, &best.copy.root)
             .map_err(|error| format!("{error}; the result is in {copy}"))?;
-        let failure = self.find_failure(&self.options.root, &CancellationToken::new()).await;
+        let failure = self.find_failure(&self.options.root, cancel).await;
         let why = match failure {
             Ok(None) => return Ok(taken.keep(&self.options.config.prompts)),
             Ok(Some(why)) => why,
@@ -318,8 +328,8 @@ impl Attempts {
         };
         let why = format!("in the project the check does not pass: {why}; the result is in {copy}");
         match taken.revert() {
-            Ok(()) => Err(format!("{why}, and the project is as before")),
-            Err(error) => Err(format!("{why}; the project is not as before: {error}")),
+            Ok(()) => Err(format!("{why}; the change is undone")),
+            Err(error) => Err(format!("{why}; the change is not undone completely: {error}")),
         }
     }
 

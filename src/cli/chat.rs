@@ -111,11 +111,17 @@ async fn run_chat(
     args.compatible.warn_without_host()?;
     let (args, offers_sessions) = &args.choose_session(may_offer, control).await?;
     let mut options = chat_options(args)?;
-    let worktree = args.worktree.open(&mut options).await?;
+    let worktree = args.worktree.open(&mut options, &control.cancellation_token()).await?;
     let places = ChatFiles::new(&options.root, options.dirs.as_ref());
-    let settings = chat_settings(args, &options.config, &places)?;
-    let settings = Settings { offers_sessions: *offers_sessions, ..settings };
-    let mut chat = start_screen(settings, display_mode)?;
+    let settings = chat_settings(args, &options.config, &places);
+    let settings = settings.map(|it| Settings { offers_sessions: *offers_sessions, ..it });
+    let mut chat = match settings.and_then(|settings| start_screen(settings, display_mode)) {
+        Ok(chat) => chat,
+        Err(error) => {
+            worktree::finish(worktree);
+            return Err(error);
+        }
+    };
     let mut is_first = true;
     // The session continues the conversation on the screen.
     let mut continues = false;
@@ -138,7 +144,7 @@ async fn run_chat(
             {
                 // The screen is restored first, so that later output stays visible.
                 _ = chat.end();
-                worktree::finish(worktree, &options, None);
+                worktree::finish(worktree);
                 return Err(error);
             }
             Err(error) => {
@@ -230,7 +236,7 @@ async fn run_chat(
         chat.handle.send(news);
     }
     let shown = chat.end();
-    worktree::finish(worktree, &options, last.as_deref());
+    worktree::finish(worktree);
     match (last, detached) {
         (Some(id), Some(message)) => {
             return Ok(continue_in_background(args, &options, &id, message));

@@ -141,21 +141,17 @@ async fn run_task(
         let task = task.0.to_user_input(expand)?;
         return Box::pin(attempts::run_attempts(args, options, task, models, control)).await;
     }
-    let worktree = args.worktree.open(&mut options).await?;
-    let mut id = None;
-    let work = Box::pin(run_session(args, options.clone(), task, (control, sinks), &mut id));
-    let done = work.await;
-    worktree::finish(worktree, &options, id.as_deref());
+    let worktree = args.worktree.open(&mut options, &control.cancellation_token()).await?;
+    let done = Box::pin(run_session(args, options, task, (control, sinks))).await;
+    worktree::finish(worktree);
     done
 }
 
-/// Sets `id` if the session is recorded.
 async fn run_session(
     args: &RunArgs,
     mut options: Options,
     (mut task, begun): (TaskInput, Instant),
     (control, sinks): (&SessionControl, Vec<Box<dyn Sink>>),
-    id: &mut Option<String>,
 ) -> Result<u8, OpenError> {
     let (root, prompts) = (&options.root, &options.config.prompts);
     let rest = task.rest.take();
@@ -179,7 +175,6 @@ async fn run_session(
         None => None,
     };
     let mut session = Session::open(options, control.clone(), sinks).await?;
-    *id = session.log_path.is_some().then(|| session.id().to_owned());
     // A pipe or a terminal has no length.
     _ = output_file.as_ref().map(|file| file.set_len(0));
     print_notices(&session.notices);

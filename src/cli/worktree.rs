@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::app::{OpenError, Options, ProjectCopies, WorkCopy};
-use agent_host::workspace::{UndoTarget, can_undo};
 
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct WorktreeOptions {
@@ -33,27 +34,20 @@ impl WorktreeOptions {
     pub(super) async fn open(
         &self,
         options: &mut Options,
+        cancel: &CancellationToken,
     ) -> Result<Option<(ProjectCopies, WorkCopy)>, OpenError> {
         let Some(name) = &self.worktree else { return Ok(None) };
         let copies = ProjectCopies::of(&options.root, &options.config, options.dirs.as_ref())?;
         let name = Some(name.as_str()).filter(|name| !name.is_empty());
-        let copy = Box::pin(copies.open_worktree(name, self.with_changes)).await?;
+        let copy = Box::pin(copies.open_worktree(name, self.with_changes, cancel)).await?;
         options.enter_copy(&copy);
         Ok(Some((copies, copy)))
     }
 }
 
-/// Says where the work is, or removes the copy if nothing was changed in it. `id`: of the session, if it is recorded.
-pub(super) fn finish(
-    opened: Option<(ProjectCopies, WorkCopy)>,
-    options: &Options,
-    id: Option<&str>,
-) {
-    let Some((copies, copy)) = opened else { return };
-    // What was not recorded may have changed.
-    let has_changes = !options.config.config.checkpoints.enabled
-        || id.is_none_or(|id| {
-            can_undo(&options.session_storage().operations_dir(id), UndoTarget::Latest)
-        });
-    agent_ui::print_notice(&copies.finish(&copy, has_changes));
+/// Says where the work is, or removes a worktree without changes.
+pub(super) fn finish(opened: Option<(ProjectCopies, WorkCopy)>) {
+    if let Some((copies, copy)) = opened {
+        agent_ui::print_notice(&copies.finish(&copy));
+    }
 }

@@ -208,7 +208,7 @@ fn run_confirmed<T>(
                 // Later changes are still not undone.
                 return work(UndoOptions { confirmed: true, ..options });
             }
-            Err(OpenError::NotUndone("nothing was undone".to_owned()))
+            Err(OpenError::Failed("nothing was undone".to_owned()))
         }
         done => done,
     }

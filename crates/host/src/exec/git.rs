@@ -152,7 +152,9 @@ impl Git {
     pub fn is_clean(&self, work_tree: &Path, runs_filters: bool) -> io::Result<bool> {
         let filters = self.disabled_filters(work_tree, runs_filters)?;
         let mut arguments: Vec<&str> = filters.iter().map(String::as_str).collect();
-        arguments.extend(["status", "--porcelain"]);
+        // Options outrank what the user configured for a quick overview.
+        let all = ["--untracked-files=normal", "--ignore-submodules=none"];
+        arguments.extend(["status", "--porcelain"].into_iter().chain(all));
         self.run(work_tree, &arguments).map(|changed| changed.is_empty())
     }
 

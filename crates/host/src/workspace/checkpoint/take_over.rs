@@ -13,12 +13,15 @@ use crate::workspace::Workspace;
 /// The operation of the project's journal.
 const TAKE_OVER: &str = "take over";
 
-/// Why the project was not changed.
+/// Why the result is not in the project.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TakeOverError {
     /// Paths, each with the reason.
     #[error("{}", .0.iter().map(|(path, why)| format!("{path}: {why}")).collect::<Vec<_>>().join("; "))]
     Refused(Vec<(String, String)>),
+    /// The operation is in the journal of the project.
+    #[error("the project is changed in part ({0})")]
+    Incomplete(Box<Self>),
     #[error("{0}")]
     Failed(String),
 }
@@ -69,9 +72,14 @@ impl Workspace {
             .collect();
         if !refused.is_empty() {
             let options = UndoOptions { confirmed: true, ..UndoOptions::default() };
-            // What cannot be undone either is reported by the next undo.
-            _ = self.undo(UndoTarget::Turn(turn), options);
-            return Err(TakeOverError::Refused(refused));
+            let undone = self.undo(UndoTarget::Turn(turn), options);
+            let is_undone = undone.is_ok_and(|report| report.is_complete());
+            let refused = TakeOverError::Refused(refused);
+            return Err(if is_undone {
+                refused
+            } else {
+                TakeOverError::Incomplete(refused.into())
+            });
         }
         let recorded = recorded.map_err(|error| TakeOverError::Failed(error.to_string()));
         recorded.map(|changed| changed.files)
