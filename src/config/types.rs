@@ -417,8 +417,6 @@ pub struct Web {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ui {
-    /// `inline`: finished output goes into the terminal's scrollback; `full`: the whole screen.
-    pub screen: UiScreen,
     /// `auto` queries the terminal's background; `dark`, `light`.
     pub theme: UiTheme,
     /// `emacs` or `vi`: the key bindings for editing the message.
@@ -437,7 +435,6 @@ pub struct Ui {
 impl Default for Ui {
     fn default() -> Self {
         Self {
-            screen: UiScreen::Inline,
             theme: UiTheme::Auto,
             editing: UiEditing::Emacs,
             statusline: ["mode", "background", "context", "cost", "model", "branch"]
@@ -448,16 +445,6 @@ impl Default for Ui {
             keys: BTreeMap::new(),
         }
     }
-}
-
-/// The layout of the chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum UiScreen {
-    /// Below the terminal's scrollback.
-    Inline,
-    /// On the whole screen.
-    Full,
 }
 
 /// The background for which colours are chosen.

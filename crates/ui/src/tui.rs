@@ -353,7 +353,7 @@ impl ChatScreen<'_> {
                 self.terminal.write(b"\x1b[2J")?;
             }
         }
-        if self.state.viewer.is_some() || self.state.page.is_some() {
+        if self.state.is_browsing() {
             self.terminal.set_alternate_screen(true)?;
             let live = self.state.full_screen_area();
             let page = self.alternate_screen.get_or_insert_with(|| Screen::full(size.0));

@@ -137,22 +137,6 @@ fn question_shows_the_whole_change() {
 }
 
 #[test]
-fn full_screen_shows_the_diff_above_the_question() {
-    let test = Test::new().file("a.txt", "one\nmore\n").script(&format!("{EDIT}text: changed"));
-    let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
-    pty.wait_for("/help");
-    pty.say("please");
-    pty.wait_for_question();
-    let screen = pty.screen();
-    for part in ["? Edit a.txt", "    1 - one", "    1 + two", "y  yes"] {
-        assert!(screen.contains(part), "{part}\n{screen}");
-    }
-    pty.send("y");
-    pty.wait_for("changed");
-    assert_eq!(test.read("a.txt"), "two\nmore\n");
-}
-
-#[test]
 fn question_names_the_file_behind_a_link() {
     let write = "call: Read {\"path\": \"notes.md\"}\n---\n\
                  call: Edit {\"path\": \"notes.md\", \"old_string\": \"one\", \"new_string\": \"two\"}\n---\n";
@@ -165,38 +149,6 @@ fn question_names_the_file_behind_a_link() {
     assert!(pty.screen().contains("the path is a link to calc.py"), "{}", pty.screen());
     pty.send("n");
     pty.wait_for("changed");
-}
-
-/// The view had been scrolled back to an old answer.
-#[test]
-fn full_screen_returns_to_a_question_and_to_the_result_of_a_command() {
-    let long: String = (0..60).map(|n| format!("text: - point {n}\n")).collect();
-    // More calls of the same answer wait behind it.
-    let others: String =
-        (0..30).map(|n| format!("call: Bash {{\"command\": \"echo {n}\"}}\n")).collect();
-    let edit = EDIT.trim_end_matches("---\n");
-    let test = Test::new()
-        .file("a.txt", "one\nmore\n")
-        .script(&format!("{long}---\npause: 1500ms\n{edit}{others}---\ntext: changed"));
-    let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
-    pty.wait_for("/help");
-    pty.say("points");
-    pty.wait_for("point 59");
-    pty.say("please");
-    pty.wait_for("waiting");
-    pty.send("\x1b[5~\x1b[5~");
-    pty.wait("the view moves", |screen| !screen.contains("point 59"));
-    pty.wait_for_question();
-    for part in ["? Edit a.txt", "    1 - one", "    1 + two", "y  yes"] {
-        assert!(pty.screen().contains(part), "{part}\n{}", pty.screen());
-    }
-    pty.send("y");
-    pty.wait_for("changed a.txt");
-    pty.wait_for("/help");
-    pty.send("\x1b[5~\x1b[5~");
-    pty.wait("the view moves", |screen| !screen.contains("changed"));
-    pty.say("/undo");
-    pty.wait_for("restored");
 }
 
 #[test]

@@ -183,20 +183,3 @@ fn plain_chat_refuses_to_end_a_shell_command_and_prints_what_comes_back() {
     pty.send("\x03");
     pty.wait_for("not sent: and then this");
 }
-
-#[test]
-fn low_full_screen_keeps_the_input_and_the_status() {
-    let test = Test::new().user_config("ui.screen = \"full\"\n").script(WAITS);
-    let args = ["--model", "script:../script", "--yolo"];
-    let mut pty = Pty::start(&test, &args, 5, 20, "xterm-256color");
-    pty.wait_for("›");
-    pty.say("begin");
-    wait_for(|| test.try_log().is_some() && test.has_event("tool.started"));
-    for message in ["one", "two", "three"] {
-        pty.say(message);
-    }
-    pty.wait_for("… 3 queued");
-    pty.send("draft");
-    pty.wait_for("› draft");
-    pty.wait_for("Bash");
-}

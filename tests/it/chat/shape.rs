@@ -265,21 +265,3 @@ fn ctrl_t_opens_a_searchable_transcript() {
     assert!(!pty.with_screen(vt100::Screen::alternate_screen));
     assert!(pty.screen().contains("Done here."));
 }
-
-#[test]
-fn full_screen_conversation_is_printed_on_exit() {
-    let test = Test::new().script("text: Full of words.\n---\ntext: Second answer.");
-    let mut pty = Pty::chat(&test, &["--set", "ui.screen=full"]);
-    pty.wait_for("/help");
-    assert!(pty.with_screen(vt100::Screen::alternate_screen));
-    pty.say("first");
-    pty.wait_for("Full of words.");
-    pty.say("second");
-    pty.wait_for("Second answer.");
-    pty.say("/quit");
-    assert_eq!(pty.end(), 0);
-    pty.wait_for("`agent -c` resumes it");
-    assert!(!pty.with_screen(vt100::Screen::alternate_screen));
-    let all = pty.all();
-    assert!(all.contains("› first\n\nFull of words.\n\n› second\n\nSecond answer.\n"), "{all}");
-}

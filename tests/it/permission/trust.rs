@@ -249,12 +249,12 @@ fn trust_applies_to_the_settings_at_the_time_of_trusting() {
     if !has("git", "trust_applies_to_the_settings_at_the_time_of_trusting") {
         return;
     }
-    let test = trusted("[ui]\nscreen = \"inline\"\n");
+    let test = trusted("[ui]\ntheme = \"dark\"\n");
     let key = "touch ran; echo sk-x";
     merged(
         &test,
         &format!(
-            "model = \"mine/x\"\n[ui]\nscreen = \"full\"\n[providers.mine]\n\
+            "model = \"mine/x\"\n[ui]\ntheme = \"light\"\n[providers.mine]\n\
              base_url = \"http://127.0.0.1:9/v1\"\napi_key_command = {key:?}\n"
         ),
     );
@@ -271,7 +271,7 @@ fn trust_applies_to_the_settings_at_the_time_of_trusting() {
     test.agent(&["config", "show"]).expect_code(0).expect_stderr(&told);
     assert!(!ran.exists());
     let shown = test.agent(&["trust"]).expect_code(0).stdout;
-    for part in ["with these current settings:", "ui.screen = \"full\"", key] {
+    for part in ["with these current settings:", "ui.theme = \"light\"", key] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let doctor = test.agent(&["doctor"]);
@@ -368,12 +368,12 @@ fn changed_prompts_require_trusting_again() {
 fn config_changed_after_trusting_stays_protected() {
     for place in places() {
         let file = place.test.root().join(".agent/config.toml");
-        write(&file, "ui.screen = \"full\"\n");
+        write(&file, "ui.theme = \"light\"\n");
         Done::new(&place.test.command(&["trust"]).output().unwrap()).expect_code(0);
-        write(&file, "ui.screen = \"inline\"\n");
+        write(&file, "ui.theme = \"dark\"\n");
         let told = place.script("echo '# x' >> .agent/config.toml; true");
         if place.backend == "namespaces" {
-            assert_eq!(fs::read_to_string(&file).unwrap(), "ui.screen = \"inline\"\n", "{told}");
+            assert_eq!(fs::read_to_string(&file).unwrap(), "ui.theme = \"dark\"\n", "{told}");
         }
     }
 }
@@ -389,7 +389,7 @@ fn trust_entry_without_settings_trusts_no_settings() {
     assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");
     let again = test.agent(&["trust"]).expect_code(0).stdout;
     assert!(again.contains("is trusted already; it currently sets nothing"), "{again}");
-    test.write(".agent/config.toml", "ui.screen = \"full\"\n");
+    test.write(".agent/config.toml", "ui.theme = \"light\"\n");
     test.agent(&["config", "show"]).expect_code(0).expect_stderr("ui (new)");
     test.agent(&["trust"]).expect_code(0);
     assert_eq!(test.agent(&["config", "show"]).expect_code(0).stderr, "");

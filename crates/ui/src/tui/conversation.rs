@@ -397,10 +397,6 @@ impl Conversation {
         self.cells.iter().rev().filter_map(Cell::as_call).find(|call| call.id == id)
     }
 
-    pub(super) fn call_position(&self, id: &str) -> Option<usize> {
-        self.cells.iter().rposition(|cell| cell.as_call().is_some_and(|call| call.id == id))
-    }
-
     pub(super) fn open_calls(&self) -> impl Iterator<Item = &Call> {
         let cells = self.cells[self.n_printed..].iter();
         cells.filter(|cell| !cell.is_done()).filter_map(Cell::as_call)

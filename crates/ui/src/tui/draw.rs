@@ -61,26 +61,7 @@ impl State {
 
     pub(super) fn full_screen_area(&mut self) -> LiveArea {
         let options = self.render_options();
-        let (_, rows) = self.size;
-        let most = (rows / 2).max(4);
-        let is_browsing = self.is_browsing();
         let is_asked = self.pending_question.is_some();
-        let mut footer = if is_browsing {
-            Footer { lines: Vec::new(), cursor: None }
-        } else {
-            Footer::new(self, options, most)
-        };
-        let mut above = Vec::new();
-        // The call of a question is shown next to the question.
-        if !is_browsing && !is_asked {
-            let room = most.saturating_sub(footer.lines.len());
-            above = self.todo_lines(options, room);
-            above.extend(self.queue_lines(options, room.saturating_sub(above.len())));
-        }
-        footer.keep_last(rows.saturating_sub(1));
-        // The call of a question is the last that is shown: others may wait behind it.
-        let last = self.questioned_call().filter(|_| !is_browsing);
-        let last = last.and_then(|call| self.conversation.call_position(call));
         let (viewer, cells, streamed_text) = match (&mut self.page, &mut self.viewer) {
             (Some(page), _) => (&mut page.viewer, &page.cells, ""),
             (None, Some(viewer)) => {
@@ -88,19 +69,11 @@ impl State {
             }
             (None, None) => return LiveArea::default(),
         };
-        if is_browsing {
-            footer.lines.push(viewer.status_line(cells.len(), is_asked, options));
-        }
-        let height = rows.saturating_sub(footer.lines.len() + above.len()).max(1);
-        let mut lines = viewer.draw(cells, streamed_text, last, is_browsing, options, height);
+        let height = self.size.1.saturating_sub(1).max(1);
+        let mut lines = viewer.draw(cells, streamed_text, options, height);
         lines.resize(height, Line::default());
-        lines.append(&mut above);
-        // On a very low screen the input field and the status are kept.
-        let n_over = (lines.len() + footer.lines.len()).saturating_sub(rows).min(lines.len());
-        lines.drain(..n_over);
-        let offset = lines.len();
-        lines.append(&mut footer.lines);
-        LiveArea { lines, cursor: footer.cursor.map(|(row, column)| (offset + row, column)) }
+        lines.push(viewer.status_line(cells.len(), is_asked, options));
+        LiveArea { lines, cursor: None }
     }
 
     /// The end of the answer, running calls, the plan, queued messages.

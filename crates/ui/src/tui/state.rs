@@ -52,7 +52,6 @@ pub struct Settings {
     pub theme: Theme,
     /// True: the terminal's background is ignored.
     pub is_theme_configured: bool,
-    pub full_screen: bool,
     pub vi: bool,
     pub status_line: Vec<StatusItem>,
     /// Notifies the end of a long turn while the window has no focus.
@@ -281,8 +280,6 @@ pub(super) struct State {
     last_escape: Option<Instant>,
     last_key: Option<Instant>,
     is_editing: bool,
-    /// True: keys move in the full-screen conversation, not in the input field.
-    is_viewer_focused: bool,
 }
 
 impl State {
@@ -305,7 +302,7 @@ impl State {
             opened_list_text: None,
             page: None,
             has_screen: true,
-            viewer: settings.full_screen.then(|| Viewer::at_end(0, false)),
+            viewer: None,
             vi: settings.vi.then(ViState::default),
             settings,
             size,
@@ -330,7 +327,6 @@ impl State {
             last_escape: None,
             last_key: None,
             is_editing: false,
-            is_viewer_focused: false,
         }
     }
 
@@ -443,9 +439,7 @@ impl State {
                 self.focus = Focus::Composer;
                 // Another session is current now.
                 self.sessions.clear();
-                if let Some(viewer) = &mut self.viewer {
-                    viewer.reset();
-                }
+                self.viewer = None;
             }
             ChatUpdate::MessagesDelivered(n) => {
                 self.queue.drain(..n.min(self.queue.len()));

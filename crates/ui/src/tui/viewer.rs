@@ -71,15 +71,6 @@ impl Viewer {
         Self { follows_end: true, selected, all_full, has_details: true, ..Self::default() }
     }
 
-    pub(super) fn follow_end(&mut self, n_cells: usize) {
-        self.selected = n_cells.saturating_sub(1);
-        self.follows_end = true;
-    }
-
-    pub(super) fn reset(&mut self) {
-        *self = Self::at_end(0, self.all_full);
-    }
-
     fn detail(&self, at: usize) -> Detail {
         if self.all_full == self.toggled.contains(&at) { Detail::Brief } else { Detail::Full }
     }
@@ -124,13 +115,10 @@ impl Viewer {
         self.long_cells.split_off(&from);
     }
 
-    /// `last`: the end is that of this cell.
     pub(super) fn draw(
         &mut self,
         cells: &[Cell],
         streamed_text: &str,
-        last: Option<usize>,
-        has_bar: bool,
         options: RenderOptions,
         height: usize,
     ) -> Vec<Line<'static>> {
@@ -145,10 +133,7 @@ impl Viewer {
             end.push(Line::default());
             end.extend(wrap_lines(markdown::render(&streamed_text[from..], inner), inner.width));
         }
-        let total = match last {
-            Some(last) => self.heights.iter().take(last + 1).sum(),
-            None => self.heights.iter().sum::<usize>() + end.len(),
-        };
+        let total = self.heights.iter().sum::<usize>() + end.len();
         self.last_top = total.saturating_sub(height);
         if self.follows_end {
             self.top = self.last_top;
@@ -165,8 +150,7 @@ impl Viewer {
                     None => self.rows(cells, at, inner).into_iter().skip(skip).take(room).collect(),
                 };
                 for line in lines {
-                    let is_blank = line.spans.is_empty();
-                    let is_marked = has_bar && at == self.selected && !is_blank;
+                    let is_marked = at == self.selected && !line.spans.is_empty();
                     let mark = if is_marked { bar.clone() } else { "  ".into() };
                     rows.push(self.highlight_search(prefix_line(mark, line.spans), options));
                 }
@@ -276,7 +260,9 @@ impl Viewer {
             (KeyCode::Home | KeyCode::Char('g'), _) => {
                 (self.top, self.selected, self.follows_end) = (0, 0, false);
             }
-            (KeyCode::End | KeyCode::Char('G'), _) => self.follow_end(cells.len()),
+            (KeyCode::End | KeyCode::Char('G'), _) => {
+                (self.selected, self.follows_end) = (cells.len().saturating_sub(1), true);
+            }
             (KeyCode::Enter, _) => {
                 self.toggle(self.selected);
                 self.follows_end = false;
@@ -296,13 +282,13 @@ impl Viewer {
         false
     }
 
-    pub(super) fn scroll_up(&mut self, rows: usize) {
+    fn scroll_up(&mut self, rows: usize) {
         self.top = self.top.saturating_sub(rows);
         self.follows_end = false;
         self.selected = self.cell_at(self.top);
     }
 
-    pub(super) fn scroll_down(&mut self, rows: usize) {
+    fn scroll_down(&mut self, rows: usize) {
         self.top += rows;
         self.follows_end = self.top >= self.last_top;
         self.selected = self.cell_at(self.top);

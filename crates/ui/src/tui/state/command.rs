@@ -28,8 +28,6 @@ const ROWS_BELOW_PAGE: usize = 5;
 
 impl State {
     pub(super) fn dispatch(&mut self, input: UserInput) -> Vec<Action> {
-        // The result is added at the end.
-        self.show_end();
         let message = input.text.as_str();
         if let Some(command) = message.strip_prefix('!') {
             let command = command.trim().to_owned();
@@ -75,20 +73,12 @@ impl State {
         if self.is_asking_about_plan() {
             self.close_question();
         }
-        self.show_end();
         if !self.is_idle() && message.is_stop_request() {
             return self.interrupt();
         }
         self.is_working = true;
         self.queue.push_back(message.clone());
         vec![Action::SendRequest(ChatRequest::Submit(message))]
-    }
-
-    /// The full-screen conversation follows its end.
-    pub(super) fn show_end(&mut self) {
-        if let Some(viewer) = self.viewer.as_mut().filter(|_| self.settings.full_screen) {
-            viewer.follow_end(self.conversation.cells.len());
-        }
     }
 
     pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Action> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Action, ChatRequest, DOUBLE_PRESS, Focus, PendingQuestion, State};
 use crate::tui::commands::CommandAction;
 use crate::tui::composer::{AttributedText, Composer, Motion};
-use crate::tui::keys::{Key, KeyAction, KeyCode};
+use crate::tui::keys::{Key, KeyAction};
 use crate::tui::vi::{ViOutcome, ViState};
 use crate::tui::viewer::Viewer;
 use agent_protocol::custom_command::MCP_PROMPT_PREFIX;
@@ -96,42 +96,20 @@ impl State {
     }
 
     pub(in crate::tui) fn is_browsing(&self) -> bool {
-        self.page.is_some()
-            || self.viewer.is_some() && (self.is_viewer_focused || !self.settings.full_screen)
+        self.page.is_some() || self.viewer.is_some()
     }
 
     /// `None` if the key belongs to the input field.
     fn handle_viewer_key(&mut self, key: Key) -> Option<Vec<Action>> {
         let rows = self.size.1.saturating_sub(1);
-        if let Some(page) = &mut self.page {
-            if page.viewer.handle_key(key, &page.cells, rows) {
-                self.page = None;
-                return Some(vec![Action::Redraw]);
-            }
-            return Some(Vec::new());
-        }
-        let is_browsing = self.is_browsing();
-        let viewer = self.viewer.as_mut()?;
-        if !is_browsing {
-            // Next to the input field only these two keys scroll.
-            match key.code {
-                KeyCode::PageUp => viewer.scroll_up(rows / 2),
-                KeyCode::PageDown => viewer.scroll_down(rows / 2),
-                _ => return None,
-            }
-            return Some(Vec::new());
-        }
-        if viewer.handle_key(key, &self.conversation.cells, rows) {
-            self.is_viewer_focused = false;
-            if self.pending_question.is_some() {
-                self.show_end();
-            }
-            if !self.settings.full_screen {
-                self.viewer = None;
-                return Some(vec![Action::Redraw]);
-            }
-        }
-        Some(Vec::new())
+        let is_closed = if let Some(page) = &mut self.page {
+            let is_closed = page.viewer.handle_key(key, &page.cells, rows);
+            self.page.take_if(|_| is_closed).is_some()
+        } else {
+            let is_closed = self.viewer.as_mut()?.handle_key(key, &self.conversation.cells, rows);
+            self.viewer.take_if(|_| is_closed).is_some()
+        };
+        Some(is_closed.then_some(Action::Redraw).into_iter().collect())
     }
 
     pub(super) fn active_composer(&mut self) -> &mut Composer {
@@ -177,7 +155,6 @@ impl State {
                     return vec![Action::SendRequest(ChatRequest::Quit)];
                 }
             }
-            KeyAction::Transcript if self.settings.full_screen => self.is_viewer_focused = true,
             KeyAction::Transcript => {
                 self.viewer = Some(Viewer::at_end(self.conversation.cells.len(), false));
             }

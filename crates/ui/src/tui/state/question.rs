@@ -211,9 +211,6 @@ impl State {
 
     pub(super) fn open_question(&mut self, subject: QuestionSubject) {
         self.pending_question = Some(PendingQuestion::new(subject));
-        if !self.is_viewer_focused {
-            self.show_end();
-        }
         // A draft is not replaced.
         self.shows_keys = false;
         if self.composer.is_empty() && self.focus == Focus::Composer {
@@ -223,9 +220,6 @@ impl State {
     }
 
     pub(super) fn close_question(&mut self) {
-        if !self.is_viewer_focused {
-            self.show_end();
-        }
         self.pending_question = None;
         if self.focus == Focus::Question || self.focus.is_answer() {
             self.focus = Focus::Composer;
@@ -510,7 +504,7 @@ impl State {
         let (columns, rows) = self.size;
         let n_bytes = call.subject.len() + question.diff.as_ref().map_or(0, String::len);
         // A long call is not laid out for each frame.
-        if !self.has_screen || self.viewer.is_some() || n_bytes > 4 * columns * rows {
+        if !self.has_screen || n_bytes > 4 * columns * rows {
             return None;
         }
         let block = call.question_block(question, options);
