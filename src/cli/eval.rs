@@ -134,8 +134,6 @@ impl Trials<'_> {
         let mut n_done = runs.len() - left.len();
         let directory = results.directory.clone();
         let cancel = control.cancellation_token();
-        let progress = agent_ui::ProgressBar::new(runs.len());
-        progress.draw(n_done, "");
         let run = |run: PlannedRun| {
             let trial = Trial {
                 task: &self.suite.tasks[run.task],
@@ -161,11 +159,10 @@ impl Trials<'_> {
             let Some(result) = result else { continue };
             n_done += 1;
             n_errors = if result.outcome == RunOutcome::Error { n_errors + 1 } else { 0 };
-            let is_failed = result.outcome != RunOutcome::Success;
-            progress.finish_step(n_done, &progress_line(&result), is_failed);
+            let line = format!("{n_done}/{} {}", runs.len(), progress_line(&result));
+            agent_ui::print_progress(&line);
             results.add(result)?;
             if n_errors == MAX_ERRORS {
-                drop(progress);
                 let why = format!("stopped: {MAX_ERRORS} runs in a row could not be carried out");
                 agent_ui::print_notice(&why);
                 return Ok(false);

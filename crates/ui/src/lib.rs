@@ -2,7 +2,6 @@
 //! not know the loop; no other module writes to standard output.
 
 mod json;
-mod progress_bar;
 mod text;
 pub mod tui;
 
@@ -10,7 +9,6 @@ use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use json::{StreamJson, StreamJsonOptions, failed_result};
-pub use progress_bar::ProgressBar;
 pub use text::Verbosity;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -150,6 +148,11 @@ pub fn is_terminal() -> bool {
 /// Prints a message to standard error.
 pub fn print_notice(text: &str) {
     write_text(&mut io::stderr(), format!("agent: {}\n", escape_prose(text)));
+}
+
+/// Prints a line about the progress of a long command to standard error.
+pub fn print_progress(line: &str) {
+    write_text(&mut io::stderr(), format!("{}\n", escape_prose(line).replace('\n', " ")));
 }
 
 /// The `result` object for a command that began no turn.

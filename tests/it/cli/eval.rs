@@ -380,14 +380,6 @@ fn prompt_of_the_command_line_replaces_one_for_a_run() {
 }
 
 #[test]
-fn progress_is_a_bar_in_a_terminal() {
-    let test = Test::new().file("s.toml", task("a", "'true'", "text: done\n"));
-    let done = test.in_terminal(&with_script(&["s.toml"]), "").expect_code(0);
-    assert!(done.stdout.contains("░ 0/1") && done.stdout.contains("█ 1/1"), "{}", done.stdout);
-    assert!(done.stdout.contains("| base | 100 % | 21–100 % | 1/1 |"), "{}", done.stdout);
-}
-
-#[test]
 fn documented_suite_is_valid() {
     let page = include_str!("../../../docs/EVAL.md");
     let suite = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
