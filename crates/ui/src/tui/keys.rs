@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use clap::ValueEnum;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) code: KeyCode,
@@ -109,197 +111,153 @@ impl fmt::Display for Key {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An action's name in the configuration is that of the variant, its description for the user the comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum KeyAction {
+    /// send the message; while the agent works, after the current tool
     Send,
+    /// a new line in the message (so does `\` at its end and Enter)
     NewLine,
+    /// stop the agent; close a list or viewer; twice: an earlier turn
     Escape,
+    /// clear the message; stop the agent; twice: quit
     Cancel,
+    /// quit if the message is empty; else delete the next character
     EndOfInput,
+    /// the whole conversation, everything in full
     Transcript,
+    /// the next permission mode
     NextMode,
-    Editor,
-    SearchHistory,
-    Redraw,
-    Suspend,
-    Detach,
+    /// show or hide the todo list
     ToggleTodos,
+    /// write the message in $VISUAL, $EDITOR or vi
+    Editor,
+    /// search the messages sent before
+    SearchHistory,
+    /// complete; go to the question that waits; while the agent works: send after this turn
     Complete,
+    /// redraw the screen
+    Redraw,
+    /// suspend the program; `fg` brings it back
+    Suspend,
+    /// leave; the session goes on in the background (`/detach`)
+    Detach,
+    /// a line up; on the first line an earlier message
     Up,
+    /// a line down; on the last line a later message
     Down,
+    /// a character to the left
     Left,
+    /// a character to the right
     Right,
+    /// a word to the left
     WordLeft,
+    /// a word to the right
     WordRight,
+    /// to the beginning of the line
     LineStart,
+    /// to the end of the line
     LineEnd,
+    /// delete the character before
     DeleteBack,
+    /// delete the next character
     DeleteForward,
+    /// delete the word before
     DeleteWordBack,
+    /// delete the next word
     DeleteWordForward,
+    /// delete to the beginning of the line
     DeleteToStart,
+    /// delete to the end of the line
     DeleteToEnd,
+    /// insert the last deleted text
     Yank,
+    /// undo
     Undo,
+    /// undo the undo
     Redo,
 }
 
-struct Binding {
-    action: KeyAction,
-    /// The name in the configuration.
-    name: &'static str,
-    keys: &'static [&'static str],
-    description: &'static str,
-}
+impl KeyAction {
+    fn default_keys(self) -> impl Iterator<Item = Key> {
+        let keys = match self {
+            Self::Send => "enter",
+            Self::NewLine => "alt-enter shift-enter ctrl-j",
+            Self::Escape => "esc",
+            Self::Cancel => "ctrl-c",
+            Self::EndOfInput => "ctrl-d",
+            Self::Transcript => "ctrl-t",
+            Self::NextMode => "shift-tab",
+            Self::ToggleTodos => "alt-p",
+            Self::Editor => "ctrl-g",
+            Self::SearchHistory => "ctrl-r",
+            Self::Complete => "tab",
+            Self::Redraw => "ctrl-l",
+            Self::Suspend => "ctrl-z",
+            Self::Detach => "ctrl-\\",
+            Self::Up => "up ctrl-p",
+            Self::Down => "down ctrl-n",
+            Self::Left => "left ctrl-b",
+            Self::Right => "right ctrl-f",
+            Self::WordLeft => "alt-b alt-left ctrl-left",
+            Self::WordRight => "alt-f alt-right ctrl-right",
+            Self::LineStart => "ctrl-a home",
+            Self::LineEnd => "ctrl-e end",
+            Self::DeleteBack => "backspace ctrl-h",
+            Self::DeleteForward => "delete",
+            Self::DeleteWordBack => "ctrl-w alt-backspace ctrl-backspace",
+            Self::DeleteWordForward => "alt-d alt-delete ctrl-delete",
+            Self::DeleteToStart => "ctrl-u",
+            Self::DeleteToEnd => "ctrl-k",
+            Self::Yank => "ctrl-y",
+            Self::Undo => "ctrl-_ ctrl-x",
+            Self::Redo => "alt-_ alt-x",
+        };
+        keys.split(' ').filter_map(|key| Key::parse(key).ok())
+    }
 
-const fn binding(
-    action: KeyAction,
-    name: &'static str,
-    keys: &'static [&'static str],
-    description: &'static str,
-) -> Binding {
-    Binding { action, name, keys, description }
-}
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 
-/// All actions with their default keys and descriptions.
-const BINDINGS: &[Binding] = {
-    use KeyAction::{
-        Cancel, Complete, DeleteBack, DeleteForward, DeleteToEnd, DeleteToStart, DeleteWordBack,
-        DeleteWordForward, Detach, Down, Editor, EndOfInput, Escape, Left, LineEnd, LineStart,
-        NewLine, NextMode, Redo, Redraw, Right, SearchHistory, Send, Suspend, ToggleTodos,
-        Transcript, Undo, Up, WordLeft, WordRight, Yank,
-    };
-    &[
-        binding(
-            Send,
-            "send",
-            &["enter"],
-            "send the message; while the agent works, after the current tool",
-        ),
-        binding(
-            NewLine,
-            "new-line",
-            &["alt-enter", "shift-enter", "ctrl-j"],
-            "a new line in the message (so does `\\` at its end and Enter)",
-        ),
-        binding(
-            Escape,
-            "escape",
-            &["esc"],
-            "stop the agent; close a list or viewer; twice: an earlier turn",
-        ),
-        binding(Cancel, "cancel", &["ctrl-c"], "clear the message; stop the agent; twice: quit"),
-        binding(
-            EndOfInput,
-            "end-of-input",
-            &["ctrl-d"],
-            "quit if the message is empty; else delete the next character",
-        ),
-        binding(
-            Transcript,
-            "transcript",
-            &["ctrl-t"],
-            "the whole conversation, everything in full",
-        ),
-        binding(NextMode, "next-mode", &["shift-tab"], "the next permission mode"),
-        binding(ToggleTodos, "toggle-todos", &["alt-p"], "show or hide the todo list"),
-        binding(Editor, "editor", &["ctrl-g"], "write the message in $VISUAL, $EDITOR or vi"),
-        binding(SearchHistory, "search-history", &["ctrl-r"], "search the messages sent before"),
-        binding(
-            Complete,
-            "complete",
-            &["tab"],
-            "complete; go to the question that waits; while the agent works: send after this turn",
-        ),
-        binding(Redraw, "redraw", &["ctrl-l"], "redraw the screen"),
-        binding(Suspend, "suspend", &["ctrl-z"], "suspend the program; `fg` brings it back"),
-        binding(
-            Detach,
-            "detach",
-            &["ctrl-\\"],
-            "leave; the session goes on in the background (`/detach`)",
-        ),
-        binding(Up, "up", &["up", "ctrl-p"], "a line up; on the first line an earlier message"),
-        binding(Down, "down", &["down", "ctrl-n"], "a line down; on the last line a later message"),
-        binding(Left, "left", &["left", "ctrl-b"], "a character to the left"),
-        binding(Right, "right", &["right", "ctrl-f"], "a character to the right"),
-        binding(WordLeft, "word-left", &["alt-b", "alt-left", "ctrl-left"], "a word to the left"),
-        binding(
-            WordRight,
-            "word-right",
-            &["alt-f", "alt-right", "ctrl-right"],
-            "a word to the right",
-        ),
-        binding(LineStart, "line-start", &["ctrl-a", "home"], "to the beginning of the line"),
-        binding(LineEnd, "line-end", &["ctrl-e", "end"], "to the end of the line"),
-        binding(DeleteBack, "delete-back", &["backspace", "ctrl-h"], "delete the character before"),
-        binding(DeleteForward, "delete-forward", &["delete"], "delete the next character"),
-        binding(
-            DeleteWordBack,
-            "delete-word-back",
-            &["ctrl-w", "alt-backspace", "ctrl-backspace"],
-            "delete the word before",
-        ),
-        binding(
-            DeleteWordForward,
-            "delete-word-forward",
-            &["alt-d", "alt-delete", "ctrl-delete"],
-            "delete the next word",
-        ),
-        binding(
-            DeleteToStart,
-            "delete-to-start",
-            &["ctrl-u"],
-            "delete to the beginning of the line",
-        ),
-        binding(DeleteToEnd, "delete-to-end", &["ctrl-k"], "delete to the end of the line"),
-        binding(Yank, "yank", &["ctrl-y"], "insert the last deleted text"),
-        binding(Undo, "undo", &["ctrl-_", "ctrl-x"], "undo"),
-        binding(Redo, "redo", &["alt-_", "alt-x"], "undo the undo"),
-    ]
-};
+    fn description(self) -> String {
+        let value = self.to_possible_value();
+        value.and_then(|value| Some(value.get_help()?.to_string())).unwrap_or_default()
+    }
+}
 
 /// The map from keys to actions.
 #[derive(Clone, Debug)]
 pub struct Keymap(BTreeMap<Key, KeyAction>);
 
-impl Binding {
-    fn default_keys(&self) -> impl Iterator<Item = Key> {
-        self.keys.iter().filter_map(|key| Key::parse(key).ok())
-    }
-}
-
 impl Default for Keymap {
     fn default() -> Self {
-        let keys =
-            |binding: &'static Binding| binding.default_keys().map(|key| (key, binding.action));
-        Self(BINDINGS.iter().flat_map(keys).collect())
+        let keys = |action: &KeyAction| action.default_keys().map(|key| (key, *action));
+        Self(KeyAction::value_variants().iter().flat_map(keys).collect())
     }
 }
 
 impl Keymap {
     /// Creates the default map, and replaces the keys of the actions in `own`.
     pub fn new(own: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
+        let actions = KeyAction::value_variants();
+        let Self(mut map) = Self::default();
+        let mut configured = Vec::new();
         for (name, keys) in own {
-            if !BINDINGS.iter().any(|binding| binding.name == name) {
-                let names = BINDINGS.iter().map(|binding| binding.name);
-                let hint = agent_protocol::most_similar(name, names)
+            let Ok(action) = KeyAction::from_str(name, false) else {
+                let names: Vec<String> = actions.iter().map(|action| action.name()).collect();
+                let hint = agent_protocol::most_similar(name, names.iter().map(String::as_str))
                     .map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 return Err(format!("ui.keys.{name}: there is no such action{hint}"));
-            }
+            };
+            map.retain(|_, bound| *bound != action);
             for key in keys {
-                Key::parse(key).map_err(|reason| format!("ui.keys.{name}: {reason}"))?;
+                let key = Key::parse(key).map_err(|reason| format!("ui.keys.{name}: {reason}"))?;
+                configured.push((key, action));
             }
-        }
-        let Self(mut map) = Self::default();
-        for binding in BINDINGS.iter().filter(|binding| own.contains_key(binding.name)) {
-            map.retain(|_, action| *action != binding.action);
         }
         // A configured key overrides its default action.
-        map.extend(BINDINGS.iter().flat_map(|binding| {
-            let keys = own.get(binding.name).into_iter().flatten();
-            keys.filter_map(|key| Some((Key::parse(key).ok()?, binding.action)))
-        }));
+        map.extend(configured);
         Ok(Self(map))
     }
 
@@ -310,29 +268,25 @@ impl Keymap {
         self.0.get(&key).or_else(|| self.0.get(&without_shift)).copied()
     }
 
-    /// The first key of this action; empty if there is none.
-    pub(super) fn key_for(&self, action: KeyAction) -> String {
-        let binding = BINDINGS.iter().find(|binding| binding.action == action);
-        let default = binding
-            .and_then(|binding| binding.default_keys().next())
-            .filter(|key| self.action(*key) == Some(action));
-        let any = || self.0.iter().find(|(_, of)| **of == action).map(|(key, _)| *key);
-        default.or_else(any).map_or_else(String::new, |key| key.to_string())
+    /// The keys of this action, the default ones first.
+    fn keys_of(&self, action: KeyAction) -> impl Iterator<Item = Key> {
+        let default = action.default_keys().filter(move |key| self.action(*key) == Some(action));
+        let more = self.0.iter().filter(move |(key, of)| {
+            **of == action && action.default_keys().all(|default| default != **key)
+        });
+        default.chain(more.map(|(key, _)| *key))
     }
 
-    /// All actions with their keys and descriptions.
-    pub fn rows(&self) -> Vec<(String, &'static str, &'static str)> {
-        let rows = BINDINGS.iter().map(|binding| {
-            let mut keys: Vec<Key> = binding.default_keys().collect();
-            keys.retain(|key| self.action(*key) == Some(binding.action));
-            let more = self.0.iter().filter(|(_, action)| **action == binding.action);
-            for (key, _) in more {
-                if !keys.contains(key) {
-                    keys.push(*key);
-                }
-            }
-            let keys: Vec<String> = keys.iter().map(Key::to_string).collect();
-            (keys.join(", "), binding.name, binding.description)
+    /// The first key of this action; empty if there is none.
+    pub(super) fn key_for(&self, action: KeyAction) -> String {
+        self.keys_of(action).next().map_or_else(String::new, |key| key.to_string())
+    }
+
+    /// All actions: keys, name, description.
+    pub fn rows(&self) -> Vec<(String, String, String)> {
+        let rows = KeyAction::value_variants().iter().map(|action| {
+            let keys: Vec<String> = self.keys_of(*action).map(|key| key.to_string()).collect();
+            (keys.join(", "), action.name(), action.description())
         });
         rows.collect()
     }
@@ -361,13 +315,12 @@ mod tests {
     #[test]
     fn default_keys_parse_and_are_unique() {
         let mut seen = BTreeMap::new();
-        for binding in BINDINGS {
-            for key in binding.keys {
-                let parsed = Key::parse(key);
-                assert!(parsed.is_ok(), "{key}");
-                assert_eq!(seen.insert(parsed.ok(), binding.name), None, "{key} twice");
+        for action in KeyAction::value_variants() {
+            for key in action.default_keys() {
+                assert_eq!(seen.insert(key, *action), None, "{key} twice");
             }
         }
+        assert_eq!(seen.len(), 50);
     }
 
     #[test]
