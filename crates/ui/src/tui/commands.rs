@@ -38,7 +38,6 @@ pub enum CommandAction {
     Detach,
     Config,
     Theme,
-    StatusLine,
     Vim,
     Keys,
     Mcp,
@@ -125,8 +124,8 @@ pub const COMMANDS: &[Command] = {
     use CommandAction::{
         AddDir, Clear, Compact, Config, Context, Copy, Cost, Detach, Diff, Doctor, Effort, Export,
         Fork, Help, Hooks, Init, Keys, Mcp, Memory, Mode, Model, Permissions, Pin, Pins, Plan,
-        Quit, Redo, Rename, Resume, Review, Rewind, Sessions, StatusLine, Tasks, Theme, Todos,
-        Trace, Undo, Unpin, Vim,
+        Quit, Redo, Rename, Resume, Review, Rewind, Sessions, Tasks, Theme, Todos, Trace, Undo,
+        Unpin, Vim,
     };
     use CommandTiming::{Idle, OpensSession, StartsWork};
     &[
@@ -195,12 +194,6 @@ pub const COMMANDS: &[Command] = {
         .with_timing(Idle),
         command(Config, "config", "", "the configuration, with the origin of each value"),
         command(Theme, "theme", "[dark|light]", "colours for a dark or a light background"),
-        command(
-            StatusLine,
-            "statusline",
-            "[ITEM …]",
-            "the items of the status line, or others; none, default",
-        ),
         command(Vim, "vim", "", "vi's modes for writing a message, on or off"),
         command(Keys, "keys", "", "every key and what it does"),
         command(Mcp, "mcp", "", "the MCP servers: their state and their tools"),

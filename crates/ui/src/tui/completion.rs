@@ -273,7 +273,7 @@ mod tests {
         assert_eq!(names("co"), ["/copy", "/cost", "/compact", "/context", "/config", "/doctor"]);
         assert_eq!(names("mde"), ["/model", "/mode"]);
         assert_eq!(names("mode"), ["/mode", "/model"]);
-        assert_eq!(names("status"), ["/cost", "/statusline"]);
+        assert_eq!(names("status"), ["/cost"]);
         assert_eq!(names("").len(), COMMANDS.len());
     }
 }

@@ -1,5 +1,7 @@
 //! The items of the status line that the user chooses.
 
+use clap::ValueEnum;
+
 use super::cells::format_count;
 use super::state::State;
 use super::theme::StyleRole;
@@ -11,51 +13,33 @@ const CROWDED: u64 = 70;
 const AT_LIMIT: u64 = 95;
 
 /// An item of the status line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StatusItem {
     Mode,
     /// The number of commands in the background.
     Background,
-    Model,
     /// The used part of the context window.
     Context,
     Cost,
+    Model,
     Branch,
 }
-
-/// Name and description of each item, in the default order.
-pub(super) const STATUS_ITEMS: [(StatusItem, &str, &str); 6] = [
-    (StatusItem::Mode, "mode", "the permission mode"),
-    (StatusItem::Background, "background", "how many commands run in the background, if any"),
-    (StatusItem::Context, "context", "how much of the model's window is used"),
-    (
-        StatusItem::Cost,
-        "cost",
-        "the cost since this conversation was opened, if the model's price is known",
-    ),
-    (StatusItem::Model, "model", "the model, and how much it reasons"),
-    (StatusItem::Branch, "branch", "the git branch"),
-];
 
 impl StatusItem {
     /// The items with these names, in this order.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>, String> {
         let mut items = Vec::new();
         for name in names {
-            let Some((item, ..)) = STATUS_ITEMS.iter().find(|(_, item, _)| *item == name) else {
-                let names = STATUS_ITEMS.map(|(_, name, _)| name).join(", ");
-                return Err(format!("the status line has no item {name:?}: {names}"));
-            };
-            if !items.contains(item) {
-                items.push(*item);
+            let item = Self::from_str(name, false).map_err(|_| {
+                let all = Self::value_variants().iter().filter_map(Self::to_possible_value);
+                let all: Vec<String> = all.map(|item| item.get_name().to_owned()).collect();
+                format!("the status line has no item {name:?}: {}", all.join(", "))
+            })?;
+            if !items.contains(&item) {
+                items.push(item);
             }
         }
         Ok(items)
-    }
-
-    /// The name of the item in the configuration.
-    pub fn name(self) -> &'static str {
-        STATUS_ITEMS.iter().find(|(item, ..)| *item == self).map_or("", |(_, name, _)| name)
     }
 }
 

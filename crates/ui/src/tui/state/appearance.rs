@@ -1,36 +1,11 @@
 //! Commands that change the display of the chat and the editing keys, until the chat ends.
 
-use super::command::format_columns;
-use super::{Action, PagePlace, State};
+use super::{Action, State};
 use crate::tui::cells::Tone;
-use crate::tui::status_line::{STATUS_ITEMS, StatusItem};
 use crate::tui::theme::Background;
 use crate::tui::vi::ViState;
 
 impl State {
-    /// For example `mode model`, `none`, `default`.
-    pub(super) fn status_line_command(&mut self, arguments: &str) {
-        let items = match arguments {
-            "" => {
-                let text = self.status_items_text();
-                return self.show_page("Status line", text, PagePlace::Conversation);
-            }
-            "none" => Ok(Vec::new()),
-            "default" => Ok(STATUS_ITEMS.map(|(item, ..)| item).into()),
-            names => StatusItem::from_names(names.split_whitespace()),
-        };
-        match items {
-            Ok(items) => {
-                let names = items.iter().map(|item| format!("{:?}", item.name()));
-                let names = names.collect::<Vec<_>>().join(", ");
-                let text = format!("ui.statusline = [{names}] keeps these items");
-                self.settings.status_line = items;
-                self.conversation.insert_note(Tone::Quiet, &text);
-            }
-            Err(reason) => self.conversation.insert_note(Tone::Bad, &reason),
-        }
-    }
-
     pub(super) fn toggle_vi(&mut self) {
         self.vi = self.vi.is_none().then(ViState::default);
         let text = if self.vi.is_some() {
@@ -61,16 +36,5 @@ impl State {
         let text = format!("colours for a {word} background; ui.theme = \"{word}\" keeps them");
         self.conversation.insert_note(Tone::Quiet, &text);
         vec![Action::Redraw]
-    }
-
-    fn status_items_text(&self) -> String {
-        let chosen = &self.settings.status_line;
-        let rows = STATUS_ITEMS.map(|(item, name, what)| {
-            let mark = if chosen.contains(&item) { "✓" } else { "·" };
-            (format!("{mark} {name}"), what.to_owned())
-        });
-        let names: Vec<&str> = chosen.iter().map(|item| item.name()).collect();
-        let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
-        format!("{}\nnow: /statusline {names}\n", format_columns(&rows))
     }
 }

@@ -210,7 +210,6 @@ impl State {
                 self.show_toast("there is no answer yet");
             }
             CommandAction::Vim => self.toggle_vi(),
-            CommandAction::StatusLine => self.status_line_command(arguments),
             CommandAction::Theme => return self.change_theme(arguments),
             CommandAction::Mode => return self.mode_command(arguments),
             CommandAction::Effort => return self.effort_command(arguments),
@@ -333,7 +332,7 @@ impl State {
 }
 
 /// A very long first cell does not widen the column.
-pub(super) fn format_columns(rows: &[(String, String)]) -> String {
+fn format_columns(rows: &[(String, String)]) -> String {
     let widths = rows.iter().map(|(name, _)| width(name.trim_end()));
     let column = widths.max().unwrap_or(0).min(WIDEST_NAME);
     let rows = rows.iter().map(|(name, what)| {

@@ -7,7 +7,6 @@ use crate::tui::commands::{COMMANDS, CommandAction, DEFAULT_EFFORT};
 use crate::tui::completion::{self, CompletionKind, Item, Popup};
 use crate::tui::composer::AttributedText;
 use crate::tui::keys::KeyAction;
-use crate::tui::status_line::STATUS_ITEMS;
 use agent_protocol::control::PermissionMode;
 use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::pluralize;
@@ -58,11 +57,7 @@ impl State {
                     self.model_items(arguments)
                 }
             },
-            Some(
-                action @ (CommandAction::Permissions
-                | CommandAction::Memory
-                | CommandAction::StatusLine),
-            ) => {
+            Some(action @ (CommandAction::Permissions | CommandAction::Memory)) => {
                 let last = arguments.rfind(' ').map_or(0, |at| at + 1);
                 let (before, query) = arguments.split_at(last);
                 from += last;
@@ -334,13 +329,6 @@ fn followed(mut items: Vec<Item>) -> Vec<Item> {
 }
 
 fn next_argument_items(action: CommandAction, before: &str, query: &str) -> Vec<Item> {
-    if action == CommandAction::StatusLine {
-        let is_new = |name: &str| !before.split_whitespace().any(|word| word == name);
-        let items = STATUS_ITEMS.iter().filter(|(_, name, _)| is_new(name));
-        let items = items.map(|(_, name, what)| (*name, *what));
-        let whole = [("default", "all items"), ("none", "no item")].into_iter();
-        return completion::matching_words(query, whole.filter(|_| before.is_empty()).chain(items));
-    }
     let words: &[(&str, &str)] = match (action, before) {
         (CommandAction::Permissions, "") => &[
             ("list", "the mode and all rules"),
