@@ -13,8 +13,6 @@ const MAX_ITEMS: usize = 50;
 
 /// Above this number of candidates a faster score is used.
 const GREEDY_THRESHOLD: usize = 5000;
-/// One step takes a few milliseconds.
-const FILES_PER_STEP: usize = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Popup {
@@ -41,17 +39,13 @@ pub(super) struct Item {
     pub(super) needs_more: bool,
 }
 
-/// Finds files by some of their letters, in several steps, so that keys are not delayed.
+/// Finds files by some of their letters.
 #[derive(Debug, Default)]
 pub(super) struct FileFinder {
     files: Arc<[String]>,
     query: String,
-    /// Indexes of files that may match, and the number of searched ones.
-    candidates: Vec<u32>,
-    n_searched: usize,
+    /// Indexes of the files that the query finds: more letters search only these.
     matching: Vec<u32>,
-    /// The scores and the indexes of files, the best first.
-    best: Vec<(u16, u32)>,
 }
 
 impl FileFinder {
@@ -59,73 +53,51 @@ impl FileFinder {
         *self = Self { files, ..Self::default() };
     }
 
-    /// The result covers the files that are searched so far.
     pub(super) fn find(&mut self, query: &str) -> Vec<Item> {
+        let before = std::mem::replace(&mut self.query, query.to_owned());
         if query.is_empty() {
-            *self = Self { files: self.files.clone(), ..Self::default() };
             return self.files.iter().take(MAX_ITEMS).map(|file| file_item(file)).collect();
         }
-        self.candidates = if !self.query.is_empty() && query.starts_with(&self.query) {
-            let unseen = &self.candidates[self.n_searched..];
-            self.matching.drain(..).chain(unseen.iter().copied()).collect()
+        let candidates = if !before.is_empty() && query.starts_with(&before) {
+            std::mem::take(&mut self.matching)
         } else {
             (0..u32::try_from(self.files.len()).unwrap_or(u32::MAX)).collect()
         };
-        self.n_searched = 0;
-        self.matching.clear();
-        self.best.clear();
-        query.clone_into(&mut self.query);
-        self.search_next_files();
-        self.items()
-    }
-
-    pub(super) fn is_searching(&self) -> bool {
-        self.n_searched < self.candidates.len()
-    }
-
-    /// The best matches among the files that are searched so far.
-    pub(super) fn items(&self) -> Vec<Item> {
-        self.best.iter().map(|(_, index)| file_item(&self.files[*index as usize])).collect()
-    }
-
-    pub(super) fn search_next_files(&mut self) {
         let mut config = Config::DEFAULT.match_paths();
         // A capital letter makes the search case-sensitive.
-        config.ignore_case = !self.query.contains(char::is_uppercase);
+        config.ignore_case = !query.contains(char::is_uppercase);
         // Only letters without accents find those with accents.
-        config.normalize = self.query.is_ascii();
+        config.normalize = query.is_ascii();
         let mut matcher = Matcher::new(config);
         let mut query_buffer = Vec::new();
-        let query = typed_name(&self.query);
+        let query = typed_name(query);
         let needle = Utf32Str::new(&query, &mut query_buffer);
         // For many candidates the first match of the letters is a sufficient score.
-        let is_quick = self.candidates.len() > GREEDY_THRESHOLD;
+        let is_quick = candidates.len() > GREEDY_THRESHOLD;
         let mut buffer = Vec::new();
-        let end = self.candidates.len().min(self.n_searched + FILES_PER_STEP);
-        for index in &self.candidates[self.n_searched..end] {
-            let file = typed_name(&self.files[*index as usize]);
+        let mut best: Vec<(u16, u32)> = Vec::new();
+        for index in candidates {
+            let file = typed_name(&self.files[index as usize]);
             let haystack = Utf32Str::new(&file, &mut buffer);
             let score = if is_quick {
                 matcher.fuzzy_match_greedy(haystack, needle)
             } else {
                 matcher.fuzzy_match(haystack, needle)
             };
-            if let Some(score) = score {
-                self.matching.push(*index);
-                self.best.push((score, *index));
-            }
+            best.extend(score.map(|score| (score, index)));
         }
-        self.n_searched = end;
+        self.matching = best.iter().map(|(_, index)| *index).collect();
         // The best first; at equal scores the shortest, then by index.
         let files = &self.files;
         let key = |(score, index): &(u16, u32)| {
             (std::cmp::Reverse(*score), files[*index as usize].len(), *index)
         };
-        if self.best.len() > MAX_ITEMS {
-            self.best.select_nth_unstable_by_key(MAX_ITEMS, key);
-            self.best.truncate(MAX_ITEMS);
+        if best.len() > MAX_ITEMS {
+            best.select_nth_unstable_by_key(MAX_ITEMS, key);
+            best.truncate(MAX_ITEMS);
         }
-        self.best.sort_unstable_by_key(key);
+        best.sort_unstable_by_key(key);
+        best.iter().map(|(_, index)| file_item(&files[*index as usize])).collect()
     }
 }
 
@@ -243,25 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn search_of_many_files_proceeds_in_steps() {
+    fn more_letters_narrow_the_search_of_many_files() {
         let files: Vec<String> =
             (0..35_000).map(|n| format!("source/module_{}/part_{n}.rs", n % 100)).collect();
         let mut finder = FileFinder::default();
         finder.set_files(files.into());
-        let all = |finder: &mut FileFinder| {
-            let mut n_steps = 1;
-            while finder.is_searching() {
-                finder.search_next_files();
-                n_steps += 1;
-            }
-            (n_steps, finder.items()[0].insert.clone())
-        };
         assert_eq!(finder.find("part").len(), MAX_ITEMS);
-        // More letters are typed before all files were searched: no file is skipped.
-        finder.find("part_3499");
-        assert_eq!(all(&mut finder), (4, "@source/module_99/part_3499.rs ".to_owned()));
-        finder.find("part_34999");
-        assert_eq!(all(&mut finder), (1, "@source/module_99/part_34999.rs ".to_owned()));
+        assert_eq!(finder.find("part_34999")[0].insert, "@source/module_99/part_34999.rs ");
+        assert_eq!(finder.matching.len(), 1);
+        assert_eq!(finder.find("part_1").len(), MAX_ITEMS);
     }
 
     #[test]

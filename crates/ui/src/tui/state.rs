@@ -272,8 +272,6 @@ pub(super) struct State {
     finder: FileFinder,
     /// The text before the cursor when the list was built.
     popup_query: String,
-    /// In bytes.
-    mention_start: Option<usize>,
     sessions: Vec<(String, String)>,
     last_cancel: Option<Instant>,
     /// The last press of Esc without effect.
@@ -321,7 +319,6 @@ impl State {
             rewound_message: None,
             finder: FileFinder::default(),
             popup_query: String::new(),
-            mention_start: None,
             sessions: Vec::new(),
             last_cancel: None,
             last_escape: None,
@@ -358,7 +355,7 @@ impl State {
         actions.extend(self.request_pending_mode(moment));
         // A list is only used with the text for which it was made.
         if self.text_before_cursor() != self.popup_query {
-            self.close_list();
+            self.popup = None;
         }
         actions
     }
@@ -385,7 +382,7 @@ impl State {
                 }
             }
             Input::Terminal(TerminalInput::TerminalName(_), _) => {}
-            Input::Tick => self.continue_file_search(false),
+            Input::Tick => {}
             Input::Resized(columns, rows) => self.size = (columns, rows),
             Input::QuestionShown(subject) => {
                 if let Some(question) = &mut self.pending_question
@@ -400,9 +397,6 @@ impl State {
 
     /// The time until the display changes without input; `None` if it does not.
     pub(super) fn next_tick(&self) -> Option<Duration> {
-        if self.mention_start.is_some() && self.finder.is_searching() {
-            return Some(Duration::ZERO);
-        }
         if let Some(tick) = self.question_tick() {
             return Some(tick);
         }

@@ -14,7 +14,7 @@ use agent_protocol::provider::Effort;
 
 impl State {
     pub(super) fn update_popup(&mut self) -> Vec<Action> {
-        self.close_list();
+        self.popup = None;
         self.popup_query = self.text_before_cursor().to_owned();
         // In a shell line every character belongs to the shell.
         if self.focus != Focus::Composer
@@ -103,11 +103,6 @@ impl State {
         self.opened_list_text = Some(text);
     }
 
-    pub(super) fn close_list(&mut self) {
-        self.popup = None;
-        self.mention_start = None;
-    }
-
     /// The selection in the list stays, and a closed list stays closed.
     pub(super) fn set_own_commands(&mut self, commands: Vec<CustomCommand>) {
         let query = self.composer.text().strip_prefix('/').unwrap_or_default();
@@ -146,7 +141,6 @@ impl State {
             if query.is_empty() {
                 return vec![Action::SendRequest(ChatRequest::ListFiles)];
             }
-            self.mention_start = Some(from);
         }
         Vec::new()
     }
@@ -227,25 +221,8 @@ impl State {
         }
     }
 
-    /// `to_the_end`: searches all files, since the user chooses an item.
-    pub(super) fn continue_file_search(&mut self, to_the_end: bool) {
-        let Some(from) = self.mention_start.filter(|_| self.finder.is_searching()) else { return };
-        self.finder.search_next_files();
-        while to_the_end && self.finder.is_searching() {
-            self.finder.search_next_files();
-        }
-        self.popup = None;
-        let items = self.finder.items();
-        self.show_popup(CompletionKind::File, from, items);
-    }
-
     /// `None` if the list does not use the key.
     pub(super) fn handle_popup_key(&mut self, action: Option<KeyAction>) -> Option<Vec<Action>> {
-        if let Some(KeyAction::Up | KeyAction::Down | KeyAction::Complete | KeyAction::Send) =
-            action
-        {
-            self.continue_file_search(true);
-        }
         let is_rewind = self.composer.text().starts_with("/rewind ");
         let popup = self.popup.as_mut()?;
         let n_items = popup.items.len();
@@ -255,7 +232,7 @@ impl State {
             KeyAction::Up => popup.selected = (popup.selected + n_items - 1) % n_items,
             KeyAction::Down => popup.selected = (popup.selected + 1) % n_items,
             KeyAction::Escape => {
-                self.close_list();
+                self.popup = None;
                 let opened = self.opened_list_text.take();
                 if opened.is_some_and(|text| self.composer.text().starts_with(text)) {
                     self.composer.set_text(AttributedText::typed(""));
