@@ -32,9 +32,6 @@ pub(super) struct EvalArgs {
     /// A variant: NAME, or NAME:KEY=VALUE with a key of --set; the others are compared with the first
     #[arg(long, value_name = "NAME[:KEY=VALUE]")]
     variant: Vec<String>,
-    /// Allow variants that change several settings: repeat NAME for each of them
-    #[arg(long)]
-    allow_confounded: bool,
     /// Runs of each task and variant
     #[arg(short = 'n', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: u32,
@@ -50,7 +47,7 @@ pub(super) struct EvalArgs {
     /// Runs at the same time
     #[arg(short, long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=64))]
     jobs: u8,
-    /// The directory of the results; with that of an interrupted evaluation, continues it
+    /// A new directory for the results
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
 }
@@ -63,8 +60,7 @@ pub(super) fn run(args: &EvalArgs) -> u8 {
 async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8, OpenError> {
     let mut suite = prepare::read_suite(&args.suite)?;
     let mut directories = prepare::task_directories(&args.suite, &suite)?;
-    let variants =
-        variants::parse_variants(&args.variant, args.allow_confounded).map_err(usage_error)?;
+    let variants = variants::parse_variants(&args.variant).map_err(usage_error)?;
     let prepared = prepare::prepare_variants(args, &suite, variants).await?;
     let header = ResultsHeader {
         format: FORMAT,
@@ -81,30 +77,25 @@ async fn run_evaluation(args: &EvalArgs, control: &SessionControl) -> Result<u8,
         let name = suite.name.replace(|c: char| !c.is_alphanumeric() && !"-_.".contains(c), "-");
         format!("eval-{name}-{}", config::now().strftime("%Y%m%d-%H%M%S")).into()
     });
-    let mut results = EvaluationResults::open(&options::resolve_path(&output)?, &output, header)?;
-    let runs = plan::plan_runs(suite.tasks.len(), prepared.len(), args.repeat);
+    let mut results =
+        EvaluationResults::create(&options::resolve_path(&output)?, &output, &header)?;
+    let planned = plan::plan_runs(suite.tasks.len(), prepared.len(), args.repeat);
     let trials = Trials { suite: &suite, directories: &directories, prepared: &prepared };
-    let is_complete = trials.run_all(&runs, args, &mut results, control).await?;
+    let runs = trials.run_all(&planned, args.jobs, &mut results, control).await?;
 
-    let report = report::build_report(&suite, args.repeat, &results.header, &results.recorded);
+    let report = report::build_report(&suite, args.repeat, &header, &runs);
     results.write_report(&report)?;
     agent_ui::print_text(&report::variant_overview(&report));
     let directory = results.directory.display();
     agent_ui::print_text(&format!("\nReport: {directory}/report.md, report.json\n"));
-    let interrupted = control.interrupt_cause();
-    if interrupted.is_some() || !is_complete {
-        let n_errors = report.runs.iter().filter(|run| run.outcome == RunOutcome::Error).count();
-        agent_ui::print_notice(&format!(
-            "{} of {} runs have no result; the same command with -o {} continues",
-            n_errors + report.missing(),
-            report.planned,
-            output.display()
-        ));
+    let n_done = runs.iter().filter(|run| run.outcome != RunOutcome::Error).count();
+    let n_missing = planned.len() - n_done;
+    if n_missing > 0 {
+        let notice = format!("{n_missing} of {} runs have no result", planned.len());
+        agent_ui::print_notice(&notice);
     }
-    Ok(match interrupted {
-        Some(interrupt) => interrupt.ending().exit_code(),
-        None => u8::from(!is_complete),
-    })
+    let failed = u8::from(n_missing > 0);
+    Ok(control.interrupt_cause().map_or(failed, |interrupt| interrupt.ending().exit_code()))
 }
 
 struct Trials<'a> {
@@ -114,34 +105,24 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Returns whether every run has a result.
     async fn run_all(
         &self,
         runs: &[PlannedRun],
-        args: &EvalArgs,
+        n_jobs: u8,
         results: &mut EvaluationResults,
         control: &SessionControl,
-    ) -> Result<bool, OpenError> {
-        let name_of = |run: &PlannedRun| -> (&str, &str) {
-            (&self.suite.tasks[run.task].name, &self.prepared[run.variant].variant.variant.name)
-        };
-        let is_done = |results: &EvaluationResults, run: &PlannedRun| {
-            let (task, variant) = name_of(run);
-            results.recorded.is_done(task, variant, run.repetition)
-        };
-        let left: Vec<PlannedRun> =
-            runs.iter().filter(|run| !is_done(results, run)).copied().collect();
-        let mut n_done = runs.len() - left.len();
+    ) -> Result<Vec<RunResult>, OpenError> {
         let directory = results.directory.clone();
         let cancel = control.cancellation_token();
-        let run = |run: PlannedRun| {
+        let run = |run: &PlannedRun| {
+            let variant = &self.prepared[run.variant];
             let trial = Trial {
                 task: &self.suite.tasks[run.task],
                 directory: self.directories[run.task].as_deref(),
-                variant: name_of(&run).1,
+                variant: &variant.variant.variant.name,
                 repetition: run.repetition,
-                settings: &self.prepared[run.variant].settings,
-                is_scripted: self.prepared[run.variant].variant.model == SCRIPT,
+                settings: &variant.settings,
+                is_scripted: variant.variant.model == SCRIPT,
                 results: &directory,
             };
             let (directory, cancel) = (&directory, &cancel);
@@ -153,22 +134,22 @@ impl Trials<'_> {
                 trial.run(&|settings| load_config(directory, settings), cancel).await
             }
         };
-        let mut running = stream::iter(left).map(run).buffer_unordered(args.jobs.into());
-        let mut n_errors = 0;
+        let mut running = stream::iter(runs).map(run).buffer_unordered(n_jobs.into());
+        let (mut done, mut n_errors) = (Vec::new(), 0);
         while let Some(result) = running.next().await {
             let Some(result) = result else { continue };
-            n_done += 1;
             n_errors = if result.outcome == RunOutcome::Error { n_errors + 1 } else { 0 };
-            let line = format!("{n_done}/{} {}", runs.len(), progress_line(&result));
+            let line = format!("{}/{} {}", done.len() + 1, runs.len(), progress_line(&result));
             agent_ui::print_progress(&line);
-            results.add(result)?;
+            results.add(&result)?;
+            done.push(result);
             if n_errors == MAX_ERRORS {
                 let why = format!("stopped: {MAX_ERRORS} runs in a row could not be carried out");
                 agent_ui::print_notice(&why);
-                return Ok(false);
+                break;
             }
         }
-        Ok(runs.iter().all(|run| is_done(results, run)))
+        Ok(done)
     }
 }
 

@@ -69,11 +69,11 @@ pub(super) async fn prepare_variants(
         let name = variant.name.clone();
         let wrong = |error: OpenError| usage_error(format!("variant {name}: {error}"));
         let model = args.model.as_ref().map(|model| format!("model={model}"));
-        let changes = variant.changes.iter().map(SettingChange::assignment);
+        let change = variant.change.as_ref().map(SettingChange::assignment);
         let settings: Vec<String> = model
             .into_iter()
             .chain(args.set.iter().cloned())
-            .chain(changes)
+            .chain(change)
             .map(|setting| with_absolute_path(setting, &here))
             .collect();
         // The root has no project configuration.
@@ -93,7 +93,7 @@ pub(super) async fn prepare_variants(
         check_model(&loaded, suite).await.map_err(wrong)?;
         // The results may be shown to others.
         let masker = app::build_masker(&loaded.config, &[])?;
-        for change in &mut variant.changes {
+        if let Some(change) = &mut variant.change {
             change.value = masker.mask(&change.value).into_owned();
         }
         prepared.push(PreparedVariant {

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::results::{
-    EvaluatedVariant, ResultsFile, ResultsHeader, RunOutcome, RunResult, SessionResult,
-};
+use super::results::{EvaluatedVariant, ResultsHeader, RunOutcome, RunResult, SessionResult};
 use super::statistics::{ComparisonVerdict, Interval, compare_units, wilson_interval};
 use super::suite::Suite;
 
@@ -89,12 +87,9 @@ pub fn build_report(
     suite: &Suite,
     repetitions: u32,
     header: &ResultsHeader,
-    recorded: &ResultsFile,
+    results: &[RunResult],
 ) -> EvaluationReport {
-    let is_planned = |run: &&RunResult| {
-        run.repetition <= repetitions && suite.tasks.iter().any(|task| task.name == run.task)
-    };
-    let mut runs: Vec<&RunResult> = recorded.runs.iter().filter(is_planned).collect();
+    let mut runs: Vec<&RunResult> = results.iter().collect();
     let names = || header.variants.iter().map(|evaluated| evaluated.variant.name.as_str());
     runs.sort_by_key(|run| {
         let task = suite.tasks.iter().position(|task| task.name == run.task);
@@ -117,13 +112,6 @@ pub fn build_report(
         comparisons,
         tasks: tasks.collect(),
         runs: runs.into_iter().cloned().collect(),
-    }
-}
-
-impl EvaluationReport {
-    /// The number of planned runs without a result.
-    pub fn missing(&self) -> usize {
-        self.planned.saturating_sub(self.runs.len())
     }
 }
 
@@ -236,10 +224,9 @@ fn to_u32(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-fn changes_in_words(variant: &EvaluatedVariant) -> String {
-    let changes: Vec<String> =
-        variant.variant.changes.iter().map(super::variants::SettingChange::assignment).collect();
-    if changes.is_empty() { "no change".to_owned() } else { changes.join(", ") }
+fn change_in_words(variant: &EvaluatedVariant) -> String {
+    let change = variant.variant.change.as_ref();
+    change.map_or_else(|| "no change".to_owned(), super::variants::SettingChange::assignment)
 }
 
 /// The cells after the name and the changes; the first one is the success rate.

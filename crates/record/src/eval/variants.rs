@@ -1,17 +1,17 @@
 //! Variants: the compared configurations of an experiment.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// A name, and the settings that it changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A name, and the setting that it changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Variant {
     pub name: String,
-    /// Settings as for `--set`, in order; empty for the unchanged configuration.
-    pub changes: Vec<SettingChange>,
+    /// As for `--set`; `None` for the unchanged configuration.
+    pub change: Option<SettingChange>,
 }
 
 /// One changed setting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SettingChange {
     /// A key of the configuration, or `prompts.` and the name of a prompt.
     pub key: String,
@@ -26,8 +26,8 @@ impl SettingChange {
     }
 }
 
-/// Parses options `NAME` or `NAME:KEY=VALUE`; a repeated name adds a change. Without options: the unchanged `base`.
-pub fn parse_variants(options: &[String], allow_confounded: bool) -> Result<Vec<Variant>, String> {
+/// Parses options `NAME` or `NAME:KEY=VALUE`. Without options: the unchanged `base`.
+pub fn parse_variants(options: &[String]) -> Result<Vec<Variant>, String> {
     let mut variants: Vec<Variant> = Vec::new();
     for option in options {
         let wrong = |why: &str| format!("--variant {option:?}: {why}");
@@ -51,28 +51,18 @@ pub fn parse_variants(options: &[String], allow_confounded: bool) -> Result<Vec<
                 Some(SettingChange { key, value })
             }
         };
-        match (variants.iter_mut().find(|variant| variant.name == name), change) {
-            (None, change) => {
-                let changes = change.into_iter().collect();
-                variants.push(Variant { name: name.to_owned(), changes });
+        match variants.iter().find(|variant| variant.name == name) {
+            None => variants.push(Variant { name: name.to_owned(), change }),
+            Some(Variant { change: Some(_), .. }) if change.is_some() => {
+                return Err(wrong(
+                    "a variant changes one setting, so that a difference has one cause; give each a variant of its own",
+                ));
             }
-            (Some(known), Some(change)) if !known.changes.is_empty() => known.changes.push(change),
-            (Some(_), _) => return Err(wrong("there is a variant of this name; choose another")),
+            Some(_) => return Err(wrong("there is a variant of this name; choose another")),
         }
     }
     if variants.is_empty() {
-        variants.push(Variant { name: "base".to_owned(), changes: Vec::new() });
-    }
-    let confounded = variants.iter().find(|variant| variant.changes.len() > 1);
-    if let (Some(variant), false) = (confounded, allow_confounded) {
-        let keys: Vec<&str> = variant.changes.iter().map(|change| change.key.as_str()).collect();
-        return Err(format!(
-            "variant {} changes {} settings ({}), so a difference could come from any of them; make a variant of each, \
-             or give --allow-confounded",
-            variant.name,
-            keys.len(),
-            keys.join(", ")
-        ));
+        variants.push(Variant { name: "base".to_owned(), change: None });
     }
     Ok(variants)
 }
@@ -81,14 +71,14 @@ pub fn parse_variants(options: &[String], allow_confounded: bool) -> Result<Vec<
 mod tests {
     use super::*;
 
-    fn check(options: &[&str], allow_confounded: bool, expected: &str) {
+    fn check(options: &[&str], expected: &str) {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let shown = match parse_variants(&options, allow_confounded) {
+        let shown = match parse_variants(&options) {
             Err(error) => error,
             Ok(variants) => {
                 let shown = variants.iter().map(|variant| {
-                    let changes = variant.changes.iter().map(SettingChange::assignment);
-                    format!("{}[{}]", variant.name, changes.collect::<Vec<_>>().join(" "))
+                    let change = variant.change.as_ref().map(SettingChange::assignment);
+                    format!("{}[{}]", variant.name, change.unwrap_or_default())
                 });
                 shown.collect::<Vec<_>>().join(" ")
             }
@@ -98,18 +88,17 @@ mod tests {
 
     #[test]
     fn variants_are_names_with_changes() {
-        check(&[], false, "base[]");
-        check(&["base", "a:b.c=1=2:3"], false, "base[] a[b.c=1=2:3]");
-        check(&["a:x=1", "a:y=2"], true, "a[x=1 y=2]");
+        check(&[], "base[]");
+        check(&["base", "a:b.c=1=2:3"], "base[] a[b.c=1=2:3]");
     }
 
     #[test]
     fn unclear_variants_are_errors() {
-        check(&["a:x=1", "a:y=2"], false, "changes 2 settings (x, y)");
-        check(&["a", "a"], true, "there is a variant of this name");
-        check(&["a", "a:x=1"], true, "there is a variant of this name");
-        check(&["a:x"], false, "write NAME:KEY=VALUE");
-        check(&[":x=1"], false, "write NAME, or");
-        check(&["<b>:x=1"], false, "write NAME, or");
+        check(&["a:x=1", "a:y=2"], "a variant changes one setting");
+        check(&["a", "a"], "there is a variant of this name");
+        check(&["a", "a:x=1"], "there is a variant of this name");
+        check(&["a:x"], "write NAME:KEY=VALUE");
+        check(&[":x=1"], "write NAME, or");
+        check(&["<b>:x=1"], "write NAME, or");
     }
 }

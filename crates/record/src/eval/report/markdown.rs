@@ -1,7 +1,7 @@
 //! The report as Markdown.
 
 use super::{
-    COLUMNS, EvaluationReport, changes_in_words, is_success, outcome_in_words, task_cell_text,
+    COLUMNS, EvaluationReport, change_in_words, is_success, outcome_in_words, task_cell_text,
     trace_command, variant_cells,
 };
 use agent_protocol::pluralize;
@@ -56,7 +56,7 @@ pub fn variant_overview(report: &EvaluationReport) -> String {
         page.push_str(&format!(
             "- {}: {}, model {}\n",
             escape_text(&row.variant.variant.name),
-            escape_text(&changes_in_words(&row.variant)),
+            escape_text(&change_in_words(&row.variant)),
             escape_text(&row.variant.model)
         ));
     }
