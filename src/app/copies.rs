@@ -48,6 +48,11 @@ pub struct SessionCopy {
 }
 
 impl ProjectCopies {
+    /// The directory of all copies of the project.
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
     /// Fails if there is no place for copies outside the project.
     pub fn of(
         project: &Path,

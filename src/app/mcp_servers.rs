@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{HostPrograms, OpenError, Options, WritableDirs, parse_duration, variable};
 use crate::config::{Config, LoadedConfig, McpServer, UserDirs};
-use agent_engine::mcp::{self, ServerState, Servers, ToolScope};
+use agent_engine::mcp::{self, Servers, ToolScope};
 use agent_engine::registry::Registry;
 use agent_engine::tools::Tool;
 use agent_host::exec::{Exec, ServiceCommand};
@@ -80,12 +80,8 @@ impl McpServers {
 
     pub fn initial_states(&self) -> Vec<McpServerStatus> {
         let states = self.servers.iter().flat_map(Servers::states).map(|server| {
-            let status = match server.state {
-                ServerState::Idle | ServerState::Connecting => "pending",
-                ServerState::Connected(_) => "connected",
-                ServerState::Failed(_) => "failed",
-            };
-            McpServerStatus { name: server.name, status: status.to_owned() }
+            let status = server.state.status().to_owned();
+            McpServerStatus { name: server.name, status }
         });
         states.collect()
     }

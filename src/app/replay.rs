@@ -4,7 +4,6 @@
 //! Everything of the user and of the world comes from the record (`script`): messages, interrupts and approvals, and
 //! changes of files from outside. Nothing outside of the scratch directory is written.
 
-mod blocked_actions;
 mod compare;
 mod driver;
 mod moment_key;

@@ -136,6 +136,7 @@ pub struct SessionStatus {
     pub pid: Option<u32>,
     #[serde(flatten)]
     pub progress: SessionProgress,
+    /// If the process that runs it began in the background.
     #[serde(skip)]
     pub background: Option<BackgroundRecord>,
 }
@@ -150,6 +151,7 @@ impl SessionStatus {
         let progress = agent_record::progress(&events);
         let record = disk::read_file(&storage.session_dir(id).join(RECORD));
         let background = record.ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let background = background.filter(|record: &BackgroundRecord| Some(record.pid) == pid);
         let state = match (pid, progress.ending) {
             (Some(_), _) if !progress.waiting.is_empty() => SessionState::Waiting,
             (Some(_), _) if progress.is_turn_open => SessionState::Working,

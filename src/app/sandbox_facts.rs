@@ -79,7 +79,7 @@ pub struct StateDirs {
     /// `dirs`, and the default ones, which a session with other variables uses.
     all_dirs: Vec<UserDirs>,
     /// The place of the state if there is no home, and that of sockets.
-    further: Vec<PathBuf>,
+    other_dirs: Vec<PathBuf>,
 }
 
 impl StateDirs {
@@ -89,8 +89,8 @@ impl StateDirs {
         let others = by_default.filter(|other| dirs != Some(other));
         let all_dirs = dirs.cloned().into_iter().chain(others).collect();
         let temporary = super::storage::temporary_place();
-        let further = super::running::runtime_sockets().into_iter().chain([temporary]).collect();
-        Self { dirs: dirs.cloned(), homes, all_dirs, further }
+        let other_dirs = super::running::runtime_sockets().into_iter().chain([temporary]).collect();
+        Self { dirs: dirs.cloned(), homes, all_dirs, other_dirs }
     }
 
     pub fn find() -> Self {
@@ -127,7 +127,7 @@ impl StateDirs {
 
     fn state_folders(&self) -> impl Iterator<Item = &PathBuf> {
         let own = self.all_dirs.iter().flat_map(|dirs| [&dirs.config, &dirs.data, &dirs.state]);
-        own.chain(&self.further)
+        own.chain(&self.other_dirs)
     }
 
     fn secret_stores(&self) -> impl Iterator<Item = PathBuf> {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use super::OpenError;
 use crate::config::UserDirs;
-use agent_host::workspace::copy_journal;
+use agent_host::workspace::{copy_directory, copy_journal};
 use agent_protocol::disk::{self, canonical_prefix};
 use agent_protocol::terminal_escape::escape_prose;
 use agent_record::{EVENTS, Log, LogError};
@@ -264,7 +264,10 @@ impl Storage {
         let copied = self.work_copy(id).map_or(Ok(()), |root| self.set_work_copy(&new, &root));
         copied
             .and_then(|()| {
-                copy_journal(&self.operations_dir(id), &self.operations_dir(&new), up_to)
+                copy_journal(&self.operations_dir(id), &self.operations_dir(&new), up_to)?;
+                let [from, to] = [id, new.as_str()].map(|id| self.checkpoints_dir(id));
+                // In a copy of the project, each session has its own.
+                if from == to || !from.is_dir() { Ok(()) } else { copy_directory(&from, &to) }
             })
             .map_err(|error| OpenError::Usage(format!("{}: {error}", to.display())))?;
         Ok(new)

@@ -90,7 +90,12 @@ async fn attach(
     attached.show_past(&storage.log_path(&status.id))?;
     let left = attached.run(&mut chat, control).await;
     let shown = chat.end();
-    let left = left.as_deref().unwrap_or("goes on");
+    let is_lost = || agent_record::process_using(&storage.log_path(&status.id)).is_some();
+    let left = match left {
+        None if is_lost() => "has closed the connection".to_owned(),
+        None => "has ended".to_owned(),
+        Some(left) => left,
+    };
     agent_ui::print_text(&format!("Session {short} {left}: `agent attach {short}` comes back.\n"));
     Ok(chat::exit_code(control, shown))
 }
@@ -127,7 +132,7 @@ impl AttachedChat {
         Ok(())
     }
 
-    /// Returns why the session is left; `None`: the user leaves it.
+    /// Returns what the session does when it is left; `None`: the connection has ended.
     async fn run(mut self, chat: &mut Chat, control: &SessionControl) -> Option<String> {
         let cancel = control.cancellation_token();
         let kinds = [SignalKind::window_change(), SignalKind::from_raw(libc::SIGCONT)];
@@ -139,19 +144,24 @@ impl AttachedChat {
                         return Some(line["reason"].as_str().unwrap_or_default().to_owned());
                     }
                     Some(line) => self.show_line(line),
-                    None => return Some("has ended".to_owned()),
+                    None => return None,
                 },
                 request = chat.requests.recv() => match request.unwrap_or(ChatRequest::Quit) {
                     ChatRequest::Quit | ChatRequest::RunCommand(CommandAction::Detach, _) => {
-                        return None;
+                        return Some(self.future().to_owned());
                     }
                     request => self.pass_on(request),
                 },
-                () = cancel.cancelled() => return None,
+                () = cancel.cancelled() => return Some(self.future().to_owned()),
                 () = chat::wait_for_signal(&mut resized) => self.handle.notify_resized(),
                 () = chat::wait_for_signal(&mut continued) => self.handle.notify_resumed(),
             }
         }
+    }
+
+    /// Without a turn the session ends as soon as no program is attached.
+    fn future(&self) -> &'static str {
+        if self.is_working { "goes on" } else { "ends, because nothing runs" }
     }
 
     fn show_line(&mut self, line: Value) {
@@ -257,15 +267,10 @@ impl AttachedChat {
             ChatRequest::AddToHistory(message) => self.files.append_history(&message),
             ChatRequest::ListFiles => self.handle.send(ChatUpdate::Files([].into())),
             ChatRequest::RunShell(id, command) => {
-                let (output, n_omitted) = ("not run: use another terminal".to_owned(), 0);
-                let exit_code = None;
-                self.handle.send(ChatUpdate::ShellFinished {
-                    id,
-                    command,
-                    output,
-                    n_omitted,
-                    exit_code,
-                });
+                let output = "not run: use another terminal".to_owned();
+                let (n_omitted, exit_code) = (0, None);
+                let done = ChatUpdate::ShellFinished { id, command, output, n_omitted, exit_code };
+                self.handle.send(done);
             }
             ChatRequest::OpenEditor(_) => {
                 let why = "an attached chat opens no editor".to_owned();

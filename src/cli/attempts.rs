@@ -180,8 +180,10 @@ pub(super) async fn run_attempts(
         None => Err("no attempt passes; the project is unchanged".to_owned()),
     };
     let (best, n_files) = taken.map_err(|why| {
-        let next = "`agent run --resume ID` continues an attempt in its copy";
-        OpenError::Failed(format!("{why}; {next}"))
+        let place = attempts.copies.place().display();
+        OpenError::Failed(format!(
+            "{why}; `agent run --resume ID` continues an attempt in its copy, in {place}"
+        ))
     })?;
     for attempt in &done {
         attempts.copies.remove(&attempt.copy);

@@ -167,7 +167,7 @@ fn stop_session(id: &str) -> Result<CommandOutput, OpenError> {
         return Ok(format!("session {short} does not run\n").into());
     };
     // Another process may serve an editor with several sessions.
-    if status.background.is_none_or(|record| record.pid != pid) {
+    if status.background.is_none() {
         return Err(usage_error(format!(
             "session {short} does not run in the background: end it where it runs, process {pid}"
         )));
@@ -199,12 +199,12 @@ pub(super) fn wait(args: &WaitArgs) -> u8 {
 
 fn wait_for_end(storage: &Storage, id: &str) -> Result<u8, OpenError> {
     let (log, short) = (storage.log_path(id), storage.short_id(id));
-    let mut is_told = false;
+    let mut is_reported = false;
     while agent_record::process_using(&log).is_some() {
-        if !is_told && SessionStatus::read(storage, id)?.state == SessionState::Waiting {
+        if !is_reported && SessionStatus::read(storage, id)?.state == SessionState::Waiting {
             let notice = format!("session {short} waits for you: agent attach {short}");
             agent_ui::print_notice(&notice);
-            is_told = true;
+            is_reported = true;
         }
         thread::sleep(INTERVAL);
     }

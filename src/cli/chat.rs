@@ -111,17 +111,12 @@ async fn run_chat(
     args.compatible.warn_without_host()?;
     let (args, offers_sessions) = &args.choose_session(may_offer, control).await?;
     let mut options = chat_options(args)?;
-    let worktree = args.worktree.open(&mut options, &control.cancellation_token()).await?;
+    let mut worktree = args.worktree.open(&mut options, &control.cancellation_token()).await?;
     let places = ChatFiles::new(&options.root, options.dirs.as_ref());
     let settings = chat_settings(args, &options.config, &places);
     let settings = settings.map(|it| Settings { offers_sessions: *offers_sessions, ..it });
-    let mut chat = match settings.and_then(|settings| start_screen(settings, display_mode)) {
-        Ok(chat) => chat,
-        Err(error) => {
-            worktree::finish(worktree);
-            return Err(error);
-        }
-    };
+    let started = settings.and_then(|settings| start_screen(settings, display_mode));
+    let mut chat = started.inspect_err(|_| worktree::finish(worktree.take()))?;
     let mut is_first = true;
     // The session continues the conversation on the screen.
     let mut continues = false;
@@ -416,7 +411,10 @@ async fn run_session_loop(
         let interrupted = control.interrupt_cause();
         quits |= interrupted == Some(Interrupt::Terminate);
         if let Some(message) = detaches.take().filter(|_| !quits) {
-            return NextStep::continue_detached(message, undelivered);
+            match NextStep::continue_detached(message, &undelivered) {
+                Ok(next) => return next,
+                Err(why) => handle.send(ChatUpdate::Note(false, why.to_owned())),
+            }
         }
         // An interrupt of this turn does not affect later ones.
         control.begin_turn();
@@ -425,12 +423,9 @@ async fn run_session_loop(
             work = Some(SessionWork::Turn(UserInput::join(undelivered, "\n\n")));
             continue;
         }
-        let ended = match (interrupted, is_done) {
-            (Some(_), _) => WorkOutcome::Interrupted,
-            (None, true) => WorkOutcome::Succeeded,
-            (None, false) => WorkOutcome::Failed,
-        };
-        handle.send(ChatUpdate::SessionIdle { outcome: ended, undelivered });
+        let finished = if is_done { WorkOutcome::Succeeded } else { WorkOutcome::Failed };
+        let outcome = interrupted.map_or(finished, |_| WorkOutcome::Interrupted);
+        handle.send(ChatUpdate::SessionIdle { outcome, undelivered });
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::options::{self, ToolOptions};
-use super::{print_notices, usage_error};
+use super::print_notices;
 use crate::app::{
     self, McpServers, OpenError, StateDirs, Storage, SystemClock, ToolStorage, Toolbox,
     WritableDirs,
@@ -16,14 +16,6 @@ use agent_protocol::control::{PermissionMode, SessionControl};
 use agent_protocol::event::{EventBody, EventStream, SessionStarted, WorkPosition};
 use agent_protocol::prompt::Prompts;
 use agent_record::{Log, SummarySink};
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum RecordingMode {
-    Off,
-    /// If recording fails, a notice says why.
-    IfPossible,
-    Required,
-}
 
 pub(super) struct GuardedTools {
     pub(super) toolbox: Toolbox,
@@ -40,6 +32,10 @@ struct SessionRecord {
 }
 
 impl GuardedTools {
+    pub(super) fn is_recorded(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// The first call begins the session, so that there is none without calls. Repeating it has no
     /// effect.
     pub(super) fn begin_session(&self) -> Result<(), String> {
@@ -80,12 +76,12 @@ impl GuardedTools {
     }
 }
 
-/// `accepts` a tool by its name; `None`: all that need no session, and those of MCP servers. `runs_commands`: a
-/// sandbox is needed.
+/// `accepts` a tool by its name; `None`: all that need no session, and those of MCP servers. `records`: as a
+/// session, if a directory for it can be written. `runs_commands`: a sandbox is needed.
 pub(super) fn open(
     options: &ToolOptions,
     accepts: Option<fn(&str) -> bool>,
-    recording: RecordingMode,
+    records: bool,
     runs_commands: bool,
     control: &SessionControl,
 ) -> Result<GuardedTools, OpenError> {
@@ -96,8 +92,7 @@ pub(super) fn open(
     let writable = WritableDirs::from_workspace(&config.config, &workspace)?;
     let mut id = String::new();
     let mut log = None;
-    let storage =
-        (recording != RecordingMode::Off).then(|| Storage::open_or_create(&root, dirs.as_ref()));
+    let storage = records.then(|| Storage::open_or_create(&root, dirs.as_ref()));
     print_notices(storage.as_ref().and_then(|storage| storage.notice.as_ref()));
     let tool_storage = match storage {
         Some(storage) if !storage.is_ephemeral => {
@@ -105,9 +100,6 @@ pub(super) fn open(
             workspace = app::with_checkpoints(workspace, &config.config, &storage, &id)?;
             let path = log.insert(storage.log_path(&id));
             ToolStorage::beside_log(path, &root, masker.clone())
-        }
-        Some(_) if recording == RecordingMode::Required => {
-            return Err(usage_error("--record: no state directory can be written"));
         }
         // The user may need spilled output after the call.
         Some(_) | None => {

@@ -352,7 +352,10 @@ impl DrivenSession {
                 BackgroundRecord::create(directory, self.options.dirs.as_ref())?;
             socket::listen(listener, record.clone(), reader)?;
             let notices = disk::open_for_append(&directory.join(NOTICES), true)?;
-            agent_ui::print_data(format!("{}\n", self.session.id()).as_bytes());
+            if !agent_ui::print_data(format!("{}\n", self.session.id()).as_bytes()) {
+                // The program that started this has ended: nobody would know of the session.
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
             let nothing = File::options().read(true).write(true).open("/dev/null")?;
             rustix::stdio::dup2_stdin(&nothing)?;
             rustix::stdio::dup2_stdout(&nothing)?;

@@ -4,10 +4,10 @@ use clap::{Args, Subcommand};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::guarded_tools::{self, GuardedTools, RecordingMode};
+use super::guarded_tools::{self, GuardedTools};
 use super::options::ToolOptions;
 use super::stdin::{InputLine, LineReader};
-use super::{print_answer, report_error};
+use super::{print_answer, report_error, usage_error};
 use crate::app::OpenError;
 use agent_engine::tools;
 use agent_protocol::Object;
@@ -164,8 +164,10 @@ fn open_tools(
     runs_commands: bool,
     control: &SessionControl,
 ) -> Result<GuardedTools, OpenError> {
-    let recording = if *record { RecordingMode::Required } else { RecordingMode::Off };
-    let guarded = guarded_tools::open(options, None, recording, runs_commands, control)?;
+    let guarded = guarded_tools::open(options, None, *record, runs_commands, control)?;
+    if *record && !guarded.is_recorded() {
+        return Err(usage_error("--record: no state directory can be written"));
+    }
     guarded.begin_session().map_err(OpenError::Usage)?;
     Ok(guarded)
 }

@@ -56,8 +56,7 @@ pub fn with_server(text: &str, name: &str, server: &McpServer) -> Result<String,
     let (mut own, default) = (of(server)?, of(&default)?);
     own.retain(|key, value| default.get(key) != Some(value));
     let header = format!("[mcp.servers.{}]", toml_key(name));
-    let lines: String =
-        own.iter().map(|(key, value)| format!("{key} = {}\n", inline_value(value))).collect();
+    let lines: String = own.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let new = format!("{}{header}\n{lines}", with_blank_line(text));
     let own = Value::Table(own);
     let is_expected =
@@ -107,19 +106,6 @@ fn toml_key(name: &str) -> String {
         name.to_owned()
     } else {
         Value::from(name).to_string()
-    }
-}
-
-fn inline_value(value: &Value) -> String {
-    match value {
-        Value::Table(table) => {
-            let fields: Vec<String> = table
-                .iter()
-                .map(|(key, value)| format!("{} = {}", toml_key(key), inline_value(value)))
-                .collect();
-            format!("{{ {} }}", fields.join(", "))
-        }
-        other => other.to_string(),
     }
 }
 

@@ -152,15 +152,12 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
             hook.scripts.clone_from(&scripts);
         }
     }
-    for (key, value, name) in &sources.environment {
+    let environment = sources.environment.iter().map(|it| (it, Origin::Environment(it.2.clone())));
+    let options = sources.command_line.iter().map(|it| (it, Origin::CommandLine(it.2.clone())));
+    for ((key, value, name), origin) in environment.chain(options) {
         let table = nested_table(key, value.clone());
-        check_table(&table).map_err(|reason| ConfigError(format!("{name}: {reason}")))?;
-        loaded.add_layer(&mut merged, table, &|_| Origin::Environment(name.clone()))?;
-    }
-    for (key, value, option) in &sources.command_line {
-        let table = nested_table(key, value.clone());
-        check_table(&table).map_err(|reason| ConfigError(format!("{option}: {key}: {reason}")))?;
-        loaded.add_layer(&mut merged, table, &|_| Origin::CommandLine(option.clone()))?;
+        check_table(&table).map_err(|reason| ConfigError(format!("{name}: {key}: {reason}")))?;
+        loaded.add_layer(&mut merged, table, &|_| origin.clone())?;
     }
     loaded.prompts = std::mem::take(&mut loaded.prompts)
         .with_overrides(sources.prompts.clone())
@@ -424,12 +421,7 @@ impl LoadedConfig {
         }
         for (name, server) in &config.mcp.servers {
             if let Err((key, reason)) = server.check() {
-                let server = format!("mcp.servers.{name}.");
-                let key = format!("{server}{key}");
-                let of_server = self.origins.iter().find(|(other, _)| other.starts_with(&server));
-                let origin = self.origins.get(&key).or(of_server.map(|(_, origin)| origin));
-                let origin = origin.map_or_else(String::new, |origin| format!("{origin}: "));
-                return Err(ConfigError(format!("{origin}{key}: {reason}")));
+                return self.range_error(&format!("mcp.servers.{name}.{key}"), &reason);
             }
         }
         for shape in &config.record.redact_extra {
@@ -442,7 +434,11 @@ impl LoadedConfig {
     }
 
     fn range_error(&self, key: &str, reason: &str) -> Result<(), ConfigError> {
-        let origin = self.origins.get(key).map_or_else(String::new, |origin| format!("{origin}: "));
+        // A key that is missing belongs to a table of which another one is set.
+        let table = key.rfind('.').map_or(key, |at| &key[..=at]);
+        let of_table = || Some(self.origins.iter().find(|(it, _)| it.starts_with(table))?.1);
+        let origin = self.origins.get(key).or_else(of_table);
+        let origin = origin.map_or_else(String::new, |origin| format!("{origin}: "));
         Err(ConfigError(format!("{origin}{key}: {reason}")))
     }
 

@@ -162,9 +162,9 @@ impl SearchQuery {
             let rest = host.strip_suffix(domain.as_str());
             rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
-        let is_asked_for = (self.allowed.is_empty() || self.allowed.iter().any(is_of))
+        let is_requested = (self.allowed.is_empty() || self.allowed.iter().any(is_of))
             && !self.blocked.iter().any(is_of);
-        is_asked_for.then(|| SearchHit { url: url.into(), ..SearchHit::default() })
+        is_requested.then(|| SearchHit { url: url.into(), ..SearchHit::default() })
     }
 
     /// The allowed and the blocked domains as operators after the words: ` site:a OR site:b`, ` -site:c -site:d`.

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use serde_json::{Value, json};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::parts::{RecordedModel, ReplayTool};
@@ -12,10 +15,10 @@ use super::script::{self, CallResult, Script, ScriptStep};
 use crate::app::models::Models;
 use crate::app::open::SessionParts;
 use crate::app::{
-    ANSWER_SCHEMA, OpenError, Options, RecordedSession, RewindScope, Session, SessionChoice,
-    StateDirs,
+    ANSWER_SCHEMA, Callback, HookSet, OpenError, Options, RecordedSession, RewindScope, Session,
+    SessionChoice, StateDirs,
 };
-use crate::config::{self, UserDirs};
+use crate::config::{self, Matcher, UserDirs};
 use agent_engine::context::DEFAULT_WINDOW;
 use agent_engine::kernel::{ConfiguredModel, LessonMemory};
 use agent_host::workspace::{FileHistory, UndoOptions, UndoTarget};
@@ -23,10 +26,14 @@ use agent_protocol::Object;
 use agent_protocol::control::SessionControl;
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::SessionStarted;
+use agent_protocol::hook::HookEvent;
 use agent_protocol::model::{ContextWindow, WindowSource};
 use agent_protocol::settings::SandboxNetwork;
 use agent_protocol::tool::Effect;
 use agent_protocol::web::WEB_SEARCH;
+
+/// The hooks only look something up.
+const HOOK_TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(super) struct ReplayDriver<'a> {
     pub(super) state: ReplayState,
@@ -182,8 +189,7 @@ impl ReplayDriver<'_> {
         let is_first = self.n_processes == 0;
         self.n_processes += 1;
 
-        let settings =
-            self.state.relocate(&serde_json::Value::from(now.settings.clone()).to_string());
+        let settings = self.state.relocate(&Value::from(now.settings.clone()).to_string());
         let settings: Object = serde_json::from_str(&settings).unwrap_or_default();
         let mut loaded = config::config_from_record(&settings).map_err(OpenError::Usage)?;
         let config = &mut loaded.config;
@@ -216,7 +222,7 @@ impl ReplayDriver<'_> {
             storage: Some(self.scratch.storage.clone()),
             answer_schema: settings.get(ANSWER_SCHEMA).cloned(),
             keeps_model: true,
-            hooks: self.script.blocking_hooks(),
+            hooks: self.blocking_hooks(),
             ..Options::new(self.scratch.root.clone(), loaded, session, dirs)
         };
         let control = SessionControl::default();
@@ -236,6 +242,27 @@ impl ReplayDriver<'_> {
         }
         self.session = Some(session);
         Ok(())
+    }
+
+    /// No hook of the record runs; what they blocked is blocked again.
+    fn blocking_hooks(&self) -> Option<Arc<HookSet>> {
+        let hooks = HookSet::default();
+        for event in [HookEvent::UserPromptSubmit, HookEvent::PreToolUse] {
+            let blocked = self.script.blocked.clone();
+            let ask = move |question: Value| {
+                let is_it = |(what, _): &&(String, String)| {
+                    question["prompt"] == what.as_str() || question["tool_use_id"] == what.as_str()
+                };
+                let answer = blocked.iter().find(is_it).map_or_else(
+                    || json!({}),
+                    |(_, reason)| json!({"decision": "block", "reason": reason}),
+                );
+                async { Ok(answer) }.boxed()
+            };
+            let handler = ("the record".to_owned(), Box::new(ask) as Callback);
+            hooks.add(event, Matcher::All, HOOK_TIMEOUT, handler);
+        }
+        (!self.script.blocked.is_empty()).then(|| Arc::new(hooks))
     }
 
     fn runs_commands(&self) -> bool {

@@ -3,7 +3,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::blocked_actions::BlockedActions;
 use super::moment_key::{CallKey, MomentKey};
 use agent_host::workspace::OutsideChange;
 use agent_protocol::control::{ApprovalDecision, Ending, Interrupt, PermissionMode};
@@ -33,7 +32,8 @@ pub(super) struct Script {
     pub(super) fallback: Vec<String>,
     pub(super) verifier: Option<String>,
     pub(super) is_attended: bool,
-    pub(super) blocked: BlockedActions,
+    /// What hooks blocked, with the reason: messages, and ids of calls.
+    pub(super) blocked: Vec<(String, String)>,
     pub(super) not_replayed: Vec<String>,
 }
 

@@ -12,6 +12,7 @@ use agent_protocol::control::{ApprovalDecision, Ending, Grant, Interrupt, Permis
 use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::{CompactionCause, Event, EventBody, ModelResponded};
+use agent_protocol::hook::{HookFinished, HookStatus};
 use agent_protocol::mask::MASK;
 use agent_protocol::model::{
     ContextWindow, ModelError, ModelErrorKind, Purpose, StopReason, WindowSource,
@@ -69,12 +70,28 @@ impl Script {
         let mut script = Self::default();
         let mut reading = ScriptReader::default();
         for (at, event) in events.iter().enumerate() {
-            script.blocked.apply(&event.body);
+            script.read_blocked(&event.body);
             script.read_event(&mut reading, event, &events[at + 1..]);
             script.results.apply(event);
         }
         script.end_process(&mut reading);
         script
+    }
+
+    fn read_blocked(&mut self, body: &EventBody) {
+        match body {
+            EventBody::TurnStarted { input, blocked: true, .. }
+            | EventBody::TurnSteered { input, blocked: true, .. } => {
+                self.blocked.push((input.clone(), "blocked in the record".to_owned()));
+            }
+            EventBody::HookFinished(HookFinished {
+                call: Some(call),
+                outcome: HookStatus::Denied,
+                text,
+                ..
+            }) => self.blocked.push((call.clone(), text.clone())),
+            _ => {}
+        }
     }
 
     fn read_event(&mut self, reading: &mut ScriptReader, event: &Event, rest: &[Event]) {

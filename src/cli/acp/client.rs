@@ -154,13 +154,11 @@ impl<'a> ClientConnection<'a> {
                 self.send_to_session(&request.session_id, responder.cast(), SessionRequest::Close);
             }
             ClientRequest::PromptRequest(request) => {
-                let prompt = request.prompt;
-                let to_request = |responder| SessionRequest::Prompt(prompt, responder);
+                let to_request = |responder| SessionRequest::Prompt(request.prompt, responder);
                 self.send_to_session(&request.session_id, responder.cast(), to_request);
             }
             ClientRequest::SetSessionModeRequest(request) => {
-                let mode = request.mode_id;
-                let to_request = |responder| SessionRequest::SetMode(mode, responder);
+                let to_request = |responder| SessionRequest::SetMode(request.mode_id, responder);
                 self.send_to_session(&request.session_id, responder.cast(), to_request);
             }
             ClientRequest::SetSessionConfigOptionRequest(request) => {

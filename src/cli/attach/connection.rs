@@ -22,8 +22,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn open(status: &SessionStatus, short: &str) -> Result<Self, OpenError> {
         let pid = status.pid.unwrap_or_default();
-        let record = status.background.as_ref().filter(|record| record.pid == pid);
-        let record = record.ok_or_else(|| {
+        let record = status.background.as_ref().ok_or_else(|| {
             OpenError::InUse(format!(
                 "session {short} does not run in the background, but in process {pid}: use it there, or wait for its end"
             ))

@@ -52,11 +52,19 @@ impl NextStep {
     }
 
     /// After an interrupted turn.
-    pub(super) fn continue_detached(message: String, undelivered: Vec<UserInput>) -> Self {
+    pub(super) fn continue_detached(
+        message: String,
+        undelivered: &[UserInput],
+    ) -> Result<Self, &'static str> {
+        if !undelivered.iter().all(UserInput::is_typed_text) {
+            return Err(
+                "not in the background, because a message that waits has pasted text, an image or a command",
+            );
+        }
         let first = if message.is_empty() { CONTINUE.to_owned() } else { message };
-        let later = undelivered.into_iter().map(|message| message.text);
+        let later = undelivered.iter().map(|message| message.text.clone());
         let messages: Vec<String> = std::iter::once(first).chain(later).collect();
-        Self::Detach(messages.join("\n\n"))
+        Ok(Self::Detach(messages.join("\n\n")))
     }
 
     pub(super) fn news(&self) -> Option<ChatUpdate> {

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::stdio::StdioTransport;
 use crate::app::OpenError;
-use crate::cli::guarded_tools::{self, GuardedTools, RecordingMode};
+use crate::cli::guarded_tools::{self, GuardedTools};
 use crate::cli::options::ToolOptions;
 use crate::cli::stdout::{self, Output};
 use agent_protocol::control::SessionControl;
@@ -60,9 +60,9 @@ async fn serve_connection(
     control: &SessionControl,
     output: Output,
 ) -> Result<u8, OpenError> {
-    let recording = if args.ephemeral { RecordingMode::Off } else { RecordingMode::IfPossible };
     let is_served: fn(&str) -> bool = |name| SERVED_TOOLS.contains(&name);
-    let guarded = guarded_tools::open(&args.options, Some(is_served), recording, true, control)?;
+    let guarded =
+        guarded_tools::open(&args.options, Some(is_served), !args.ephemeral, true, control)?;
     if agent_ui::is_terminal() {
         agent_ui::print_notice(
             "this speaks MCP over standard input and output; another agent starts it, \

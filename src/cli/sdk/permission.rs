@@ -59,9 +59,9 @@ fn suggestions(grant: &Grant) -> Vec<Value> {
 /// The answer that means this decision: what [`ShownCall::handle_answer`] reads.
 pub(in crate::cli) fn decision_json(decision: &ApprovalDecision) -> Value {
     match decision {
-        // (An attached chat changes no arguments.)
-        ApprovalDecision::AllowOnce | ApprovalDecision::AllowChanged(_) => {
-            json!({"behavior": "allow"})
+        ApprovalDecision::AllowOnce => json!({"behavior": "allow"}),
+        ApprovalDecision::AllowChanged(_) => {
+            json!({"behavior": "deny", "message": "an attached chat changes no arguments"})
         }
         ApprovalDecision::AllowAlways(grant) => {
             json!({"behavior": "allow", "updatedPermissions": suggestions(grant)})

@@ -170,16 +170,12 @@ impl RequestHandler {
     fn server_status(&self) -> Vec<Value> {
         let reports = self.servers.iter().flat_map(Servers::states);
         let rows = reports.map(|server| {
-            let (status, error) = match &server.state {
-                ServerState::Idle | ServerState::Connecting => ("pending", None),
-                ServerState::Connected(_) => ("connected", None),
-                ServerState::Failed(why) => ("failed", Some(why.to_string())),
-            };
             let tools = server.tools.unwrap_or_default().into_iter();
             let tools: Vec<Value> = tools.map(|name| json!({ "name": name })).collect();
-            let mut row = json!({"name": server.name, "status": status, "tools": tools});
-            if let Some(error) = error {
-                row["error"] = error.into();
+            let mut row =
+                json!({"name": server.name, "status": server.state.status(), "tools": tools});
+            if let ServerState::Failed(why) = &server.state {
+                row["error"] = (&**why).into();
             }
             row
         });

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,6 @@ fn serve_program(
     record: &BackgroundRecord,
     reader: &InputReader,
 ) -> io::Result<()> {
-    stream.set_read_timeout(Some(HELLO_TIMEOUT))?;
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let hello = read_hello(&mut stream)?;
     let refusal = if !record.is_token(hello["token"].as_str().unwrap_or_default()) {
@@ -78,8 +77,11 @@ fn serve_program(
 
 fn read_hello(stream: &mut UnixStream) -> io::Result<Value> {
     let (mut line, mut byte) = (Vec::new(), [0]);
+    let until = Instant::now() + HELLO_TIMEOUT;
     // What follows the line is left for others.
     while line.len() < MAX_HELLO {
+        // (No time at all is an error.)
+        stream.set_read_timeout(Some(until.saturating_duration_since(Instant::now())))?;
         stream.read_exact(&mut byte)?;
         if byte == *b"\n" {
             return Ok(serde_json::from_slice(&line)?);

@@ -1,6 +1,7 @@
 //! Undoes, rewinds, forks and deletes recorded sessions.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -169,11 +170,16 @@ pub(super) fn remove_sessions(args: &RmArgs) -> Result<u8, OpenError> {
     sessions.dedup_by(|(_, a), (_, b)| a == b);
     // The ids of removed sessions cannot be shortened later.
     let ids: Vec<String> = sessions.iter().map(|(storage, id)| storage.short_id(id)).collect();
+    let copies: Vec<PathBuf> =
+        sessions.iter().filter_map(|(storage, id)| storage.work_copy(id)).collect();
     let is_removed = Storage::delete_sessions(&sessions, || {
         if args.yes { Ok(true) } else { confirm_removal(&ids) }
     })?;
     if is_removed {
         agent_ui::print_text(&ids.iter().map(|id| format!("removed {id}\n")).collect::<String>());
+        for copy in copies.iter().filter(|copy| copy.is_dir()) {
+            agent_ui::print_notice(&format!("its copy of the project stays: {}", copy.display()));
+        }
     }
     Ok(u8::from(!is_removed))
 }

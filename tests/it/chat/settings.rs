@@ -129,7 +129,7 @@ fn vim_command_toggles_the_modes() {
 #[test]
 fn status_line_shows_the_chosen_items() {
     let test = Test::new().script("text: x").user_config("ui.statusline = [\"model\", \"mode\"]\n");
-    let mut pty = chat(&test, &[]);
+    let pty = chat(&test, &[]);
     pty.wait_for("  script:../script · ask");
     let wrong = Test::new().script("text: x").user_config("ui.statusline = [\"clock\"]\n");
     let done = wrong.agent(&["--plain", "--model", "script:../script"]);

@@ -69,6 +69,12 @@ fn worktree_session_leaves_the_project_alone_and_belongs_to_it() {
     assert_eq!(read(copy, "again.txt"), "again\n");
     test.agent(&["session", "undo", "--turn", "1"]).expect_code(0);
     assert!(!copy.join("new.txt").exists() && copy.join("again.txt").exists());
+    // A fork of it can undo the same changes.
+    let fork = test.agent(&["session", "fork"]).expect_code(0).stdout;
+    test.agent(&["session", "undo", fork.trim()]).expect_code(0);
+    assert!(!copy.join("again.txt").exists());
+    test.agent(&["session", "undo", fork.trim(), "--redo"]).expect_code(0);
+    assert_eq!(read(copy, "again.txt"), "again\n");
     // Without its copy it continues in the project.
     git(&test, &format!("worktree remove --force {}", copy.display()));
     test.agent(&["session", "undo"]).expect_code(1).expect_stderr("is gone");
@@ -89,6 +95,13 @@ fn worktree_without_changes_is_removed_and_uncommitted_changes_are_copied_on_req
     test.run(&["--worktree", "a task of words"]).expect_code(0).expect_stderr("removed, because");
     assert_eq!(copies(&test), Vec::<PathBuf>::new());
     assert!(!git(&test, "branch").contains("agent/"));
+    // A change that a hurried status does not show.
+    git(&test, "config status.showUntrackedFiles no");
+    let test = test.script(&write_call("new.txt", "new\n"));
+    test.run(&["--worktree=seen", "task"]).expect_code(0);
+    assert_eq!(read(&copies(&test)[0], "new.txt"), "new\n");
+    git(&test, &format!("worktree remove --force {}", copies(&test)[0].display()));
+    let test = test.script("text: nothing to do");
     test.run(&["--worktree=w", "--with-changes", "task"]).expect_code(0);
     let [copy] = &copies(&test)[..] else { panic!("{:?}", copies(&test)) };
     assert_eq!(read(copy, "a.txt"), "changed\n");
@@ -178,7 +191,7 @@ fn attempts_that_do_not_pass_leave_the_project_unchanged_and_can_be_resumed() {
     // What cannot be meant begins nothing.
     for (args, why) in [
         (&["--attempts", "2"][..], "--attempts needs --check"),
-        (&["--attempts", "2", "--check", "true"], "it cannot tell a good result"),
+        (&["--attempts", "2", "--check", "true"], "so it decides nothing"),
         (&["--attempts", "51", "--check", "false"], "from 1 to 50"),
         (&["--attempts", "a,,b", "--check", "false"], "write a number"),
     ] {

@@ -111,7 +111,10 @@ impl BackgroundRequester {
                 failed("it was interrupted")
             }
         });
-        let mut hits = reply?.hits;
+        let Reply { mut hits, usage, .. } = reply?;
+        if hits.is_empty() && usage.is_none_or(|usage| usage.searches == 0) {
+            return Err(failed("its answer reports no search"));
+        }
         hits.sort_by_key(|hit| hit.excerpt.is_empty());
         Ok(hits)
     }

@@ -61,6 +61,17 @@ pub enum ServerState {
     Failed(Arc<str>),
 }
 
+impl ServerState {
+    /// In the words of Claude Code.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Idle | Self::Connecting => "pending",
+            Self::Connected(_) => "connected",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
 /// A connection to a server.
 #[derive(Clone)]
 pub struct ServerConnection {

@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 use stages::Pipelines;
 
-use super::secrets::RedactingWriter;
 use super::{CallTarget, Tool, ToolCx, embedded_spec, fill_defaults, json_object, parse_input};
 use agent_host::exec::{
     self, CapturedOutput, Command, CommandOutcome, EndReason, OutputFileOpener, OutputListener,
@@ -117,8 +116,8 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
     let redactor = cx.secrets.redactor(&cx.workspace);
     let for_file = Arc::clone(&redactor);
     let whole_output: OutputFileOpener<'static> = Box::new(move || {
-        let (file, name) = spill.create("Bash")?;
-        Ok((Box::new(RedactingWriter::new(file, for_file)) as Box<dyn Write + Send>, name))
+        let (file, name) = spill.create("Bash", for_file)?;
+        Ok((Box::new(file) as Box<dyn Write + Send>, name))
     });
     let command = Command {
         whole_output: Some(whole_output),

@@ -157,29 +157,15 @@ pub struct ChangeDraft {
 enum DraftContent {
     Unchanged,
     New(String),
-    Whole {
-        old: Text,
-        /// With `\n` line ends.
-        new: String,
-        bytes: Vec<u8>,
-    },
-    Region {
-        old: Text,
-        range: Range<usize>,
-        new: String,
-    },
+    Changed { old: Box<Text>, new: Box<Text>, bytes: Vec<u8> },
 }
 
 impl DraftContent {
-    fn pieces(&self) -> [&[u8]; 3] {
+    fn bytes(&self) -> &[u8] {
         match self {
-            Self::Unchanged => [&[], &[], &[]],
-            Self::New(text) => [&[], text.as_bytes(), &[]],
-            Self::Whole { bytes, .. } => [&[], bytes, &[]],
-            Self::Region { old, range, new } => {
-                let old = old.plain().as_bytes();
-                [&old[..range.start], new.as_bytes(), &old[range.end..]]
-            }
+            Self::Unchanged => &[],
+            Self::New(text) => text.as_bytes(),
+            Self::Changed { bytes, .. } => bytes,
         }
     }
 }
@@ -190,39 +176,23 @@ impl ChangeDraft {
         edits: &[(Range<usize>, &str)],
     ) -> Result<Self, Failure> {
         let changed_lines = new_line_numbers(existing.text.plain(), edits);
+        let new = existing.text.splice(edits);
         let field = ("replacements", edits.len().into());
-        // Of a large file only the lines that the diff shows are compared.
-        let Some(range) = existing.text.changed_region(edits, Diff::CONTEXT) else {
-            let new = existing.text.splice(edits);
-            let draft = Self::from_text(existing, &new, "Edited", field)?;
-            return Ok(Self { changed_lines, ..draft });
-        };
-        let ExistingFile { path, snapshot, text: old, changed_by } = existing;
-        let mut new = String::new();
-        let mut at = range.start;
-        for (passage, text) in edits {
-            new.push_str(&old.plain()[at..passage.start]);
-            new.push_str(text);
-            at = passage.end;
-        }
-        new.push_str(&old.plain()[at..range.end]);
-        refuse_masks(&old.plain()[range.clone()], &new, &path)?;
-        let content = DraftContent::Region { old, range, new };
-        let (verb, old_snapshot) = ("Edited", Some(snapshot));
-        Ok(Self { path, old_snapshot, content, changed_lines, verb, field, changed_by })
+        let draft = Self::from_text(existing, new, "Edited", field)?;
+        Ok(Self { changed_lines, ..draft })
     }
 
     /// Replaces an existing file. A redaction mark never replaces the text it stands for.
     pub(super) fn from_text(
         existing: ExistingFile,
-        new: &Text,
+        new: Text,
         verb: &'static str,
         field: (&'static str, Value),
     ) -> Result<Self, Failure> {
         let ExistingFile { path, snapshot, text: old, changed_by } = existing;
         refuse_masks(old.plain(), new.plain(), &path)?;
-        let bytes = new.clone().into_bytes(path.relative())?;
-        let content = DraftContent::Whole { old, new: new.plain().to_owned(), bytes };
+        let bytes = new.to_bytes(path.relative())?;
+        let content = DraftContent::Changed { old: old.into(), new: new.into(), bytes };
         let old_snapshot = Some(snapshot);
         let changed_lines = Vec::new();
         Ok(Self { path, old_snapshot, content, changed_lines, verb, field, changed_by })
@@ -249,11 +219,9 @@ impl ChangeDraft {
                 let names = ("/dev/null", &*format!("b/{at}"));
                 Diff::after_lines(0, "", &plain(text), names, size)
             }
-            DraftContent::Whole { old, new, .. } => Diff::of_change(0, old.plain(), new, at, size),
-            DraftContent::Region { old, range, new } => {
-                let old = old.plain();
-                let n_before = memchr::memchr_iter(b'\n', &old.as_bytes()[..range.start]).count();
-                Diff::of_change(n_before, &old[range.clone()], new, at, size)
+            DraftContent::Changed { old, new, .. } => {
+                let names = (&*format!("a/{at}"), &*format!("b/{at}"));
+                Diff::after_lines(0, old.plain(), new.plain(), names, size)
             }
         }
     }
@@ -271,8 +239,8 @@ impl ChangeDraft {
         }
         let path = cx.workspace.check_writable(&self.path)?;
         let result = match &self.old_snapshot {
-            Some(old) => cx.workspace.replace(&path, old, &self.content.pieces())?,
-            None => cx.workspace.create(&path, &self.content.pieces().concat())?,
+            Some(old) => cx.workspace.replace(&path, old, self.content.bytes())?,
+            None => cx.workspace.create(&path, self.content.bytes())?,
         };
         if !self.changed_by.is_empty() {
             // The other changes were not shown.
@@ -313,13 +281,12 @@ impl ChangeDraft {
             }
         }
         data.insert(self.field.0.to_owned(), self.field.1.clone());
-        let n_bytes: usize = self.content.pieces().iter().map(|piece| piece.len()).sum();
         Report {
             partial: result.is_none() && !is_unchanged,
             data,
             text,
             stats: json_object(json!({
-                "bytes_written": if result.is_some() { n_bytes } else { 0 },
+                "bytes_written": if result.is_some() { self.content.bytes().len() } else { 0 },
                 "lines_added": diff.added,
                 "lines_removed": diff.removed,
             })),

@@ -53,7 +53,9 @@ pub(super) fn with_current_text(
         return failure;
     };
     let next = page.start_line.saturating_add_unsigned(page.lines.count);
-    let hint = if may_retry() {
+    let hint = if page.lines.count == 0 {
+        "the file is empty, which counts as reading it: Write it, or adjust the change".to_owned()
+    } else if may_retry() {
         let total = page.total_lines.map_or(String::new(), |total| format!(" of {total}"));
         format!(
             "lines {from}-{}{total} are below, which counts as reading them: send the change again, adjusted if needed",

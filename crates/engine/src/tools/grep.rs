@@ -19,10 +19,8 @@ use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::{Object, pluralize};
 
 mod hit_collector;
-mod matcher;
 mod search;
 
-use matcher::LineMatcher;
 use search::{FileHits, GrepMatches, GrepSearch};
 
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -211,7 +209,7 @@ fn caseless_hint(found: &GrepMatches, stop: &SearchLimits) -> Option<String> {
 }
 
 /// The same search ignoring case, if that makes a difference.
-fn caseless_matcher(args: &Args) -> Option<LineMatcher> {
+fn caseless_matcher(args: &Args) -> Option<RegexMatcher> {
     if !args.case_sensitive || !args.pattern.contains(char::is_alphabetic) {
         return None;
     }
@@ -259,19 +257,14 @@ fn missing_syntax_hint(message: &str) -> Option<&'static str> {
     )
 }
 
-fn build_matcher(args: &Args) -> Result<LineMatcher, Failure> {
-    let regex = build_regex(args).map_err(|message| {
+fn build_matcher(args: &Args) -> Result<RegexMatcher, Failure> {
+    build_regex(args).map_err(|message| {
         let text = format!("the pattern cannot be searched: {}", last_line(&message));
         let failure = Failure::new(ErrorCode::InvalidParam, text);
         match missing_syntax_hint(&message) {
             Some(hint) => failure.with_hint(hint),
             None => failure.with_hint("write it with smaller repetitions"),
         }
-    })?;
-    Ok(if args.multiline || args.fixed_string {
-        LineMatcher::for_text(regex)
-    } else {
-        LineMatcher::for_lines(regex, &args.pattern, args.case_sensitive)
     })
 }
 

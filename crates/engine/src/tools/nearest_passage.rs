@@ -191,25 +191,14 @@ fn best_start_line(lines: &[&str], old: &str, until: Instant) -> Option<((bool, 
     Some(((false, score), start))
 }
 
-/// The two texts without common lines at their beginnings and ends, limited to what is worth comparing.
+/// The two texts without common lines at their beginnings, limited to what is worth comparing.
 fn differing_parts<'a>(passage: &'a str, old: &'a str) -> (&'a str, &'a str) {
-    let same = |a: &[&str], b: &[&str]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let [mut a, mut b] = [passage, old].map(|text| text.split_inclusive('\n').collect::<Vec<_>>());
-    let begin = same(&a, &b);
-    let skipped: usize = a[..begin].iter().map(|line| line.len()).sum();
-    a.drain(..begin);
-    b.drain(..begin);
-    a.reverse();
-    b.reverse();
-    let end = same(&a, &b);
-    let left: usize = a[..end].iter().map(|line| line.len()).sum();
+    let lines = passage.split_inclusive('\n').zip(old.split_inclusive('\n'));
+    let same = lines.take_while(|(a, b)| a == b && a.ends_with('\n'));
+    let skipped: usize = same.map(|(line, _)| line.len()).sum();
     // Including the previous line end, if there is one, so that the wanted text starts at a line.
     let from = skipped.saturating_sub("\n".len());
-    let cut = |text: &'a str| {
-        let text = &text[from..text.len() - left];
-        let lines = text.match_indices('\n').nth(MAX_OLD_LINES).map_or(text.len(), |(at, _)| at);
-        &text[..text.floor_char_boundary(lines.min(MAX_COMPARED))]
-    };
+    let cut = |text: &'a str| &text[from..text.floor_char_boundary(from + MAX_COMPARED)];
     (cut(passage), cut(old))
 }
 

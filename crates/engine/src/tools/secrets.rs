@@ -1,7 +1,7 @@
 //! The files of the project that hold secrets, and their values, which command output must not show.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,8 +17,6 @@ const MAX_DEPTH: usize = 4;
 const MAX_ENTRIES: usize = 2_000;
 /// A larger file is not read.
 const MAX_SIZE: u64 = 256 * 1024;
-/// A longer line is redacted in pieces.
-const MAX_LINE: usize = 256 * 1024;
 /// Generated directories.
 const SKIPPED_DIRECTORIES: &[&str] =
     &[".git", ".agent", "node_modules", "target", ".venv", "venv", "__pycache__", "vendor"];
@@ -132,51 +130,5 @@ impl SecretFileIndex {
             self.directories.insert(path.absolute().to_path_buf(), directory);
         }
         self.directories.get(path.absolute())
-    }
-}
-
-/// Redacts what is written, line by line.
-pub(super) struct RedactingWriter<W: Write> {
-    inner: W,
-    redactor: Arc<Redactor>,
-    pending: Vec<u8>,
-}
-
-impl<W: Write> RedactingWriter<W> {
-    pub(super) fn new(inner: W, redactor: Arc<Redactor>) -> Self {
-        Self { inner, redactor, pending: Vec::new() }
-    }
-
-    fn write_redacted(&mut self, n_bytes: usize) -> io::Result<()> {
-        let bytes: Vec<u8> = self.pending.drain(..n_bytes).collect();
-        let text = String::from_utf8_lossy(&bytes);
-        // What is not UTF-8 stays as it is, if nothing is redacted.
-        match self.redactor.redact(&text) {
-            redacted if redacted == text => self.inner.write_all(&bytes),
-            redacted => self.inner.write_all(redacted.as_bytes()),
-        }
-    }
-}
-
-impl<W: Write> Write for RedactingWriter<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pending.extend_from_slice(bytes);
-        let end = self.pending.iter().rposition(|byte| *byte == b'\n').map(|at| at + 1);
-        let end = end.or((self.pending.len() > MAX_LINE).then_some(self.pending.len()));
-        if let Some(end) = end {
-            self.write_redacted(end)?;
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
-}
-
-impl<W: Write> Drop for RedactingWriter<W> {
-    fn drop(&mut self) {
-        // An error was or will be reported by the inner writer.
-        let _ = self.write_redacted(self.pending.len());
     }
 }

@@ -45,7 +45,7 @@ impl ChangeArgs for Args {
             let message = format!("line {first} of {at} was not shown: Write needs all lines");
             return Err(Failure::new(ErrorCode::NotRead, message).with_path(at));
         }
-        ChangeDraft::from_text(existing, &new, "Updated", field)
+        ChangeDraft::from_text(existing, new, "Updated", field)
     }
 }
 

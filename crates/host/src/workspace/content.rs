@@ -84,7 +84,7 @@ impl Workspace {
                 .with_hint("if it is to be there again, create it with Write");
         };
         let mut failure = path.failure(ErrorCode::Conflict, "File changed since last read");
-        let old = old.filter(|old| super::snapshot::hash(&[old]) == seen.hash);
+        let old = old.filter(|old| super::snapshot::hash(old) == seen.hash);
         if let Some(old) = old {
             let names = ("as you read it", "as it is now");
             let diff = Diff::between(&decode_lossily(&old), &decode_lossily(new), names);

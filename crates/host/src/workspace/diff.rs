@@ -7,6 +7,7 @@ use similar::ChangeTag;
 
 use agent_protocol::line_diff::LineDiff;
 
+const CONTEXT: usize = 3;
 const MAX_LINES: usize = 100;
 const MAX_BYTES: usize = 10 * 1024;
 const NO_NEWLINE: &str = "\n\\ No newline at end of file\n";
@@ -30,8 +31,6 @@ pub enum DiffSize {
 }
 
 impl Diff {
-    pub const CONTEXT: usize = 3;
-
     /// The diff of two texts with `\n` line ends. The names appear in its header.
     pub fn between(old: &str, new: &str, names: (&str, &str)) -> Self {
         Self::after_lines(0, old, new, names, DiffSize::Preview)
@@ -60,7 +59,7 @@ impl Diff {
         let mut lines = vec![format!("--- {}\n", names.0), format!("+++ {}\n", names.1)];
         let mut n_bytes = lines.iter().map(String::len).sum::<usize>();
         // Hunk by hunk: the diff of a large file is never built as a whole.
-        for hunk in diff.hunks(Self::CONTEXT) {
+        for hunk in diff.hunks(CONTEXT) {
             let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { continue };
             let old = first.old_range().start..last.old_range().end;
             let new = first.new_range().start..last.new_range().end;
@@ -86,11 +85,6 @@ impl Diff {
         }
         result
     }
-
-    /// The diff of a change of `path`; the texts follow this many lines of the file.
-    pub fn of_change(n_lines: usize, old: &str, new: &str, path: &str, size: DiffSize) -> Self {
-        Self::after_lines(n_lines, old, new, (&format!("a/{path}"), &format!("b/{path}")), size)
-    }
 }
 
 /// The part in which two texts differ, with context lines: only this part is compared line by line.
@@ -110,7 +104,7 @@ impl ChangedRegion {
         // A line that only ends with the same bytes is not an equal line.
         let cut = memchr(b'\n', tail).map_or(tail.len(), |at| at + 1);
         let mut n_after = tail.len() - cut;
-        for _ in 0..Diff::CONTEXT {
+        for _ in 0..CONTEXT {
             start = memrchr(b'\n', &old[..start.saturating_sub(1)]).map_or(0, |at| at + 1);
             let after = &old[old.len() - n_after..];
             n_after -= memchr(b'\n', after).map_or(after.len(), |at| at + 1);
@@ -157,7 +151,7 @@ mod tests {
     fn diff_of_a_change_has_the_line_numbers_of_the_file() {
         let old: String = (1..=9999).map(|n| format!("line {n}\n")).collect();
         let new = old.replace("line 5000\n", "line five\nthousand\n");
-        let diff = Diff::of_change(0, &old, &new, "a", DiffSize::Preview);
+        let diff = Diff::between(&old, &new, ("a/a", "b/a"));
         let expected = "--- a/a\n+++ b/a\n@@ -4997,7 +4997,8 @@\n line 4997\n line 4998\n line 4999\n\
                         -line 5000\n+line five\n+thousand\n line 5001\n line 5002\n line 5003\n";
         assert_eq!((diff.text.as_str(), diff.added, diff.removed), (expected, 2, 1));

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
 use super::Workspace;
 use super::snapshot::{FileStat, hash_file};
@@ -82,7 +81,7 @@ impl Workspace {
 
 fn has_hash_prefix(path: &Path, hashes: [&str; 2]) -> bool {
     let is_file = fs::symlink_metadata(path).is_ok_and(|data| data.is_file());
-    let hash = || hash_file(&mut File::open(path)?, &AtomicBool::new(false));
+    let hash = || hash_file(&mut File::open(path)?);
     is_file && hash().is_ok_and(|hash| hashes.contains(&temporary::hash_prefix(&hash)))
 }
 
@@ -125,7 +124,7 @@ mod tests {
     #[test]
     fn temporary_file_name_identifies_removable_contents() {
         let dir = tempfile::tempdir().unwrap();
-        let hash = |text: &str| super::super::snapshot::hash(&[text.as_bytes()]);
+        let hash = |text: &str| super::super::snapshot::hash(text.as_bytes());
         let name = temporary::name(99_999_999, 3, &hash("old"), &hash("new"));
         assert_eq!(temporary::parse("a.tmp"), None);
         for (text, left) in [("old", false), ("new", false), ("somebody's", true), ("", true)] {

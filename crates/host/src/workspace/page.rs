@@ -3,7 +3,10 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
+use encoding_rs::DecoderResult;
+
 use super::charset::{Charset, GUESSED_FROM, SNIFFED};
+use super::content::MAX_CHANGED;
 use super::path::check_is_regular;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
 use super::text::{LineEnding, binary_failure};
@@ -16,9 +19,6 @@ pub use pager::NumberedLines;
 use pager::Pager;
 
 const CHUNK: usize = 128 * 1024;
-/// Size in bytes above which the hash is computed in the background and not all lines are counted.
-const MAX_FOREGROUND_BYTES: u64 = 32 * 1024 * 1024;
-const MAX_TRIES: usize = 3;
 
 /// Lines of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,20 +50,24 @@ struct LineEndCounts {
     lf: u64,
     crlf: u64,
     cr: u64,
-    after_cr: bool,
+    last_byte: Option<u8>,
 }
 
 impl LineEndCounts {
     fn count(&mut self, bytes: &[u8]) {
         self.lf += memchr::memchr_iter(b'\n', bytes).count() as u64;
-        self.crlf += u64::from(self.after_cr && bytes.first() == Some(&b'\n'));
+        let is_after_cr = self.last_byte == Some(b'\r');
+        self.crlf += u64::from(is_after_cr && bytes.first() == Some(&b'\n'));
         for at in memchr::memchr_iter(b'\r', bytes) {
             self.cr += 1;
             self.crlf += u64::from(bytes.get(at + 1) == Some(&b'\n'));
         }
-        if let Some(last) = bytes.last() {
-            self.after_cr = *last == b'\r';
-        }
+        self.last_byte = bytes.last().copied().or(self.last_byte);
+    }
+
+    fn n_lines(&self, end: u8) -> u64 {
+        let n_ended = if end == b'\r' { self.cr } else { self.lf };
+        n_ended + u64::from(self.last_byte.is_some_and(|byte| byte != end))
     }
 }
 
@@ -79,44 +83,31 @@ impl Workspace {
     ) -> Result<Page, Failure> {
         check_is_regular(checked_path.path(), &self.metadata_with_suggestions(checked_path)?)?;
         let path = checked_path.path();
-        let before = self.snapshots.peek(path.absolute());
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let opened = if tries == 1 { Self::open_checked(path) } else { self.open_file(path) };
-            let (file, data) = opened?;
-            let stat = FileStat::of(&data);
-            let mut reading = PageReader { file, path, stop };
-            let scan = reading.scan_file(&stat)?;
-            let mut page = reading.read_page(&scan, stat, from, limit)?;
-            let after = reading.file.metadata();
-            let after = after.map_err(|error| io_failure(&error, "look at", path.relative()))?;
-            if FileStat::of(&after) != stat {
-                if tries < MAX_TRIES {
-                    continue;
-                }
-                self.snapshots.forget(path.absolute());
-                page.unsteady = true;
-                return Ok(page);
-            }
-            page.modified_externally = before.as_ref().is_some_and(|before| match &scan.hash {
-                Some(hash) => *hash != before.hash,
-                None => stat.size != before.stat.size || stat.mtime_ns != before.stat.mtime_ns,
-            });
-            match scan.hash {
-                Some(hash) => {
-                    let snapshot = Snapshot { stat, hash };
-                    self.snapshots.record(path.absolute(), snapshot, scan.bytes);
-                }
-                None => self.snapshots.record_in_background(path.absolute(), reading.file, stat),
-            }
-            // A shortened line does not count as shown.
-            if let (Ok(first), 0) = (u64::try_from(page.start_line), page.lines.n_cut) {
-                let lines = first..first.saturating_add(page.lines.count);
-                self.snapshots.mark_shown(path.absolute(), lines, page.total_lines);
-            }
+        let before = self.snapshots.get(path.absolute());
+        let (file, data) = Self::open_checked(path)?;
+        let stat = FileStat::of(&data);
+        let mut reading = PageReader { file, path, stop };
+        let scan = reading.scan_file(&stat)?;
+        let mut page = reading.read_page(&scan, stat, from, limit)?;
+        let after = reading.file.metadata();
+        let after = after.map_err(|error| io_failure(&error, "look at", path.relative()))?;
+        if FileStat::of(&after) != stat {
+            self.snapshots.forget(path.absolute());
+            page.unsteady = true;
             return Ok(page);
         }
+        page.modified_externally = before.is_some_and(|before| match &scan.hash {
+            Some(hash) => *hash != before.hash,
+            None => stat.size != before.stat.size || stat.mtime_ns != before.stat.mtime_ns,
+        });
+        let snapshot = Snapshot { stat, hash: scan.hash.unwrap_or_default() };
+        self.snapshots.record(path.absolute(), snapshot, scan.bytes);
+        // A shortened line does not count as shown.
+        if let (Ok(first), 0) = (u64::try_from(page.start_line), page.lines.n_cut) {
+            let lines = first..first.saturating_add(page.lines.count);
+            self.snapshots.mark_shown(path.absolute(), lines, page.total_lines);
+        }
+        Ok(page)
     }
 }
 
@@ -128,10 +119,10 @@ struct PageReader<'a> {
 
 impl PageReader<'_> {
     fn scan_file(&mut self, stat: &FileStat) -> Result<FileScan, Failure> {
-        let whole = stat.size <= MAX_FOREGROUND_BYTES;
+        // A larger file is never changed, so that it needs no hash, and not all of its lines are counted.
+        let whole = stat.size <= MAX_CHANGED;
         let mut hasher = blake3::Hasher::new();
         let mut kept = Vec::new();
-        let mut validity = Utf8Check::default();
         let mut scan = FileScan {
             charset: Charset::UTF_8,
             bom: 0,
@@ -144,10 +135,15 @@ impl PageReader<'_> {
         // One byte more than the size: the end is detected without another read.
         let size = usize::try_from(stat.size).unwrap_or(usize::MAX).saturating_add(1);
         let mut chunk = vec![0; CHUNK.min(size)];
+        let mut decoder = Charset::UTF_8.decoder();
+        // The first bytes may complete a character of the chunk before.
+        let mut unused_text = vec![0; 2 * chunk.len() + 16];
+        let mut is_invalid = false;
         loop {
             // The file was just opened and is read from its beginning. Growth is detected at the end.
             let n = self.fill(&mut chunk, size - 1 - read.min(size - 1))?;
-            let bytes = &chunk[..n];
+            let mut bytes = &chunk[..n];
+            let ended = n < chunk.len();
             if read == 0 {
                 let head = &bytes[..n.min(SNIFFED)];
                 if let Some((charset, bom)) = Charset::of_bom(head) {
@@ -158,27 +154,32 @@ impl PageReader<'_> {
             }
             read += n;
             // In a large file only the first chunk counts and, for the rule about a lone `\r`, whether there is any `\n`.
-            if whole || read <= CHUNK {
-                validity.feed(bytes);
+            if !is_invalid && (whole || read <= CHUNK) {
+                let is_last = whole && ended;
+                let (result, ..) =
+                    decoder.decode_to_utf8_without_replacement(bytes, &mut unused_text, is_last);
+                is_invalid = matches!(result, DecoderResult::Malformed(..));
             }
             if whole {
                 hasher.update(bytes);
             }
-            if validity.has_other_than_ascii {
+            if !sample.is_empty() || !bytes.is_ascii() {
                 let is_before_sample = |byte: &&u8| sample.is_empty() && byte.is_ascii();
                 let n_before = bytes.iter().take_while(is_before_sample).count();
                 let room = GUESSED_FROM - sample.len();
                 sample.extend(bytes[n_before..].iter().take(room));
             }
+            if read == n {
+                bytes = &bytes[scan.bom..];
+            }
             scan.line_ends.count(bytes);
-            let ended = n < chunk.len();
             if whole && ended && kept.is_empty() {
                 chunk.truncate(n);
                 kept = chunk;
                 break;
             }
             if whole && read <= MAX_KEPT {
-                kept.extend_from_slice(bytes);
+                kept.extend_from_slice(&chunk[..n]);
             }
             if ended || (!whole && scan.line_ends.lf > 0) {
                 break;
@@ -188,15 +189,14 @@ impl PageReader<'_> {
             scan.hash = Some(hasher.finalize().to_hex().to_string());
             scan.bytes = (read <= MAX_KEPT).then_some(kept);
         }
-        let is_cut_off = whole && !validity.incomplete.is_empty();
-        if scan.bom == 0 && (validity.is_invalid || is_cut_off) {
+        if scan.bom == 0 && is_invalid {
             scan.charset = Charset::guess(&sample);
         }
         if scan.charset.is_utf_16() {
             let mut ends = LineEndCounts::default();
             self.decode(&scan, |text| {
                 ends.count(text);
-                whole || ends.lf == 0
+                true
             })?;
             scan.line_ends = ends;
         }
@@ -210,29 +210,25 @@ impl PageReader<'_> {
         from: i64,
         limit: u64,
     ) -> Result<Page, Failure> {
-        let LineEndCounts { lf, crlf, cr, .. } = scan.line_ends;
-        let line_ending = LineEnding::of_counts(lf, crlf, cr);
+        let ends = scan.line_ends;
+        let line_ending = LineEnding::of_counts(ends.lf, ends.crlf, ends.cr);
         let end = if line_ending == LineEnding::Cr { b'\r' } else { b'\n' };
-        let is_counted = scan.hash.is_some() || lf == 0 || scan.charset.is_utf_16();
-        let first = match u64::try_from(from) {
-            Ok(first) => first,
-            Err(_) if !is_counted => {
+        let is_counted = scan.hash.is_some() || ends.lf == 0 || scan.charset.is_utf_16();
+        let total_lines = is_counted.then(|| ends.n_lines(end));
+        let first = match (u64::try_from(from), total_lines) {
+            (Ok(first), _) => first,
+            (Err(_), Some(total)) => (total + 1).saturating_sub(from.unsigned_abs()).max(1),
+            (Err(_), None) => {
                 let last = self.read_last_lines(scan, &stat, from.unsigned_abs(), limit)?;
                 return Ok(Page { line_ending, ..last });
             }
-            Err(_) => {
-                let mut counter = Pager::new(end, u64::MAX, 0, true);
-                self.decode(scan, |text| counter.feed(text))?;
-                counter.finish();
-                (counter.total() + 1).saturating_sub(from.unsigned_abs()).max(1)
-            }
         };
-        let mut pager = Pager::new(end, first, limit, scan.hash.is_some());
+        let mut pager = Pager::new(end, first, limit);
         let to_the_end = self.decode(scan, |text| pager.feed(text))?;
         if to_the_end {
             pager.finish();
         }
-        let total_lines = to_the_end.then(|| pager.total());
+        let total_lines = total_lines.or_else(|| to_the_end.then(|| pager.total()));
         if first > 1
             && let Some(total) = total_lines
             && first > total
@@ -292,7 +288,7 @@ impl PageReader<'_> {
         let n_lines = if is_first { n_lines + 1 } else { n_lines };
         let from_end = i64::try_from(n_lines).unwrap_or(i64::MAX);
         let start_line = if is_first { 1 } else { -from_end };
-        let mut pager = Pager::new(b'\n', 1, limit, false);
+        let mut pager = Pager::new(b'\n', 1, limit);
         pager.offset = start_line.saturating_sub(1);
         if self.decode_from(scan, begin, |text| pager.feed(text))? {
             pager.finish();
@@ -379,32 +375,5 @@ impl PageReader<'_> {
             }
         }
         Ok(n)
-    }
-}
-
-#[derive(Default)]
-struct Utf8Check {
-    has_other_than_ascii: bool,
-    is_invalid: bool,
-    incomplete: Vec<u8>,
-}
-
-impl Utf8Check {
-    fn feed(&mut self, mut bytes: &[u8]) {
-        self.has_other_than_ascii |= !bytes.is_ascii();
-        while !self.is_invalid && !self.incomplete.is_empty() && !bytes.is_empty() {
-            self.incomplete.push(bytes[0]);
-            bytes = &bytes[1..];
-            match std::str::from_utf8(&self.incomplete) {
-                Ok(_) => self.incomplete.clear(),
-                Err(error) => self.is_invalid = error.error_len().is_some(),
-            }
-        }
-        if let Err(error) = std::str::from_utf8(bytes)
-            && !self.is_invalid
-        {
-            self.is_invalid = error.error_len().is_some();
-            self.incomplete.extend_from_slice(&bytes[error.valid_up_to()..]);
-        }
     }
 }

@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -39,23 +38,15 @@ pub struct WriteResult {
     pub split_hard_link: bool,
 }
 
-/// The content of a new file as consecutive pieces: a large file that changes in one place is not copied.
+/// The content of a new file.
 pub(super) struct NewContent<'a> {
-    pub(super) pieces: &'a [&'a [u8]],
-    hash: OnceLock<String>,
+    pub(super) bytes: &'a [u8],
+    pub(super) hash: String,
 }
 
 impl<'a> NewContent<'a> {
-    pub(super) fn of(pieces: &'a [&'a [u8]]) -> Self {
-        Self { pieces, hash: OnceLock::new() }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.len()).sum()
-    }
-
-    pub(super) fn hash(&self) -> &str {
-        self.hash.get_or_init(|| hash(self.pieces))
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, hash: hash(bytes) }
     }
 }
 
@@ -65,15 +56,14 @@ impl Workspace {
         &self,
         path: &WritablePath,
         seen: &Snapshot,
-        pieces: &[&[u8]],
+        bytes: &[u8],
     ) -> Result<WriteResult, Failure> {
-        self.replace_file(path.path(), seen, &NewContent::of(pieces))
+        self.replace_file(path.path(), seen, &NewContent::of(bytes))
     }
 
     /// Creates a file with its missing parent folders; `CONFLICT` if it exists.
     pub fn create(&self, path: &WritablePath, bytes: &[u8]) -> Result<WriteResult, Failure> {
-        let (path, pieces) = (path.path(), [bytes]);
-        let new = &NewContent::of(&pieces);
+        let (path, new) = (path.path(), &NewContent::of(bytes));
         let mut folders = Vec::new();
         let created = make_parents(path.absolute(), &mut folders).and_then(|()| {
             let target_folder = TargetFolder::open(path.absolute())?;
@@ -177,7 +167,7 @@ impl Workspace {
             exchanged = target_folder.inspect_after_writes(temporary, until);
             let Ok(held) = &exchanged else { continue };
             let is_ours = Some(held.identity) == ours;
-            if is_ours && held.hash.as_deref() != Some(new.hash()) {
+            if is_ours && held.hash.as_deref() != Some(&*new.hash) {
                 let failure =
                     self.recover_concurrent_write(path, seen, target_folder, temporary, new);
                 return Err(failure);
@@ -258,8 +248,8 @@ impl Workspace {
     ) -> Result<WriteResult, Failure> {
         let data =
             file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
-        let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash().to_owned() };
-        let kept = (new.len() <= MAX_KEPT).then(|| new.pieces.concat());
+        let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash.clone() };
+        let kept = (new.bytes.len() <= MAX_KEPT).then(|| new.bytes.to_owned());
         // A new or empty file counts as shown, and one that was shown completely.
         let is_shown = self.snapshots.is_shown(path.absolute()).unwrap_or(true);
         self.snapshots.record(path.absolute(), snapshot.clone(), kept);

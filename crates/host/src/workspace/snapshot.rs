@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Seek};
+use std::io::{self, Seek};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -17,7 +16,6 @@ use agent_protocol::disk;
 pub(super) const MAX_KEPT: usize = 256 * 1024;
 /// Size limit of all stored contents in bytes; the oldest are dropped.
 const MAX_KEPT_IN_ALL: usize = 4 * 1024 * 1024;
-const CHUNK: usize = 128 * 1024;
 
 /// Metadata that identify a state of a file. If any of it changed, the bytes may have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +53,13 @@ impl FileStat {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     pub stat: FileStat,
-    /// BLAKE3 of the whole file, in hexadecimal.
+    /// BLAKE3 of the whole file, in hexadecimal; empty if the file is too large to be changed.
     pub hash: String,
 }
 
 impl Snapshot {
     pub(super) fn new(stat: FileStat, bytes: &[u8]) -> Self {
-        Self { stat, hash: hash(&[bytes]) }
+        Self { stat, hash: hash(bytes) }
     }
 
     /// Whether a file still has these bytes. The file is read only if other metadata than the size changed.
@@ -73,40 +71,23 @@ impl Snapshot {
         }
         data.is_file()
             && stat.size == self.stat.size
+            && !self.hash.is_empty()
             && disk::open_file(path)
-                .and_then(|mut file| hash_file(&mut file, &AtomicBool::new(false)))
+                .and_then(|mut file| hash_file(&mut file))
                 .is_ok_and(|hash| hash == self.hash)
     }
 }
 
-/// BLAKE3 of consecutive pieces, in hexadecimal.
-pub(super) fn hash(pieces: &[&[u8]]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for piece in pieces {
-        hasher.update(piece);
-    }
-    hasher.finalize().to_hex().to_string()
+/// BLAKE3 in hexadecimal.
+pub(super) fn hash(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
 }
 
-pub(super) fn hash_file(file: &mut (impl Read + Seek), stop: &AtomicBool) -> io::Result<String> {
-    let mut hasher = blake3::Hasher::new();
-    let mut chunk = vec![0; CHUNK];
+pub(super) fn hash_file(file: &mut File) -> io::Result<String> {
     file.rewind()?;
-    loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(hasher.finalize().to_hex().to_string()),
-            n => hasher.update(&chunk[..n]),
-        };
-        if stop.load(Ordering::Relaxed) {
-            return Err(io::Error::other("the program is ending"));
-        }
-    }
-}
-
-fn snapshot_if_unchanged(mut file: &File, stat: FileStat, stop: &AtomicBool) -> Option<Snapshot> {
-    let hash = hash_file(&mut file, stop).ok()?;
-    let after = FileStat::of(&file.metadata().ok()?);
-    (after == stat).then_some(Snapshot { stat, hash })
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(file)?;
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// Lines of a file that were read but not all shown.
@@ -121,8 +102,6 @@ pub struct CutLines {
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
     ledger: Mutex<SnapshotTable>,
-    /// Set on drop: stops the computation of hashes.
-    stop: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
@@ -136,8 +115,7 @@ struct SnapshotTable {
 
 #[derive(Debug)]
 struct SnapshotEntry {
-    stat: FileStat,
-    snapshot: PendingSnapshot,
+    snapshot: Snapshot,
     shown: ShownLines,
     /// The stored bytes, and their key in `kept`.
     bytes: Option<(u64, Arc<Vec<u8>>)>,
@@ -166,46 +144,27 @@ impl ShownLines {
     }
 }
 
-/// The hash may still be computed; the inner `None` means that the file changed meanwhile.
-type PendingSnapshot = Arc<OnceLock<Option<Snapshot>>>;
-
 impl Snapshots {
     pub(super) fn record(&self, path: &Path, snapshot: Snapshot, bytes: Option<Vec<u8>>) {
-        let stat = snapshot.stat;
-        self.insert(path, stat, PendingSnapshot::new(OnceLock::from(Some(snapshot))), bytes);
-    }
-
-    /// The hash is computed in the background, unless it is available or already being computed.
-    pub(super) fn record_in_background(&self, path: &Path, file: File, stat: FileStat) {
-        let is_known = |entry: &SnapshotEntry| {
-            entry.stat == stat && !matches!(entry.snapshot.get(), Some(None))
-        };
-        if self.ledger.lock().entries.get(path).is_some_and(is_known) {
-            return;
-        }
-        let promised = PendingSnapshot::default();
-        self.insert(path, stat, Arc::clone(&promised), None);
-        let file = Arc::new(file);
-        let (stop, in_thread) = (Arc::clone(&self.stop), Arc::clone(&file));
-        let result = Arc::clone(&promised);
-        // A caller that needs the snapshot waits for the thread; the thread ends with the workspace.
-        let thread = std::thread::Builder::new().name("hash".to_owned()).spawn(move || {
-            result.get_or_init(|| snapshot_if_unchanged(&in_thread, stat, &stop));
+        let bytes = bytes.filter(|bytes| bytes.len() <= MAX_KEPT).map(|mut bytes| {
+            bytes.shrink_to_fit();
+            Arc::new(bytes)
         });
-        if thread.is_err() {
-            // No thread is available: compute it now.
-            promised.get_or_init(|| snapshot_if_unchanged(&file, stat, &self.stop));
+        let mut ledger = self.ledger.lock();
+        let known = ledger.entries.get(path).filter(|known| known.snapshot.hash == snapshot.hash);
+        let shown = known.map(|known| known.shown.clone()).unwrap_or_default();
+        ledger.remove(path);
+        let bytes = bytes.map(|bytes| (ledger.keep(path, bytes.len()), bytes));
+        ledger.entries.insert(path.to_owned(), SnapshotEntry { snapshot, shown, bytes });
+        while ledger.n_kept > MAX_KEPT_IN_ALL
+            && let Some((_, oldest)) = ledger.kept.pop_first()
+        {
+            ledger.drop_bytes(&oldest);
         }
     }
 
     pub(super) fn get(&self, path: &Path) -> Option<Snapshot> {
-        let promised = Arc::clone(&self.ledger.lock().entries.get(path)?.snapshot);
-        promised.wait().clone()
-    }
-
-    /// `None` while the hash is being computed.
-    pub(super) fn peek(&self, path: &Path) -> Option<Snapshot> {
-        self.ledger.lock().entries.get(path)?.snapshot.get()?.clone()
+        Some(self.ledger.lock().entries.get(path)?.snapshot.clone())
     }
 
     pub(super) fn bytes(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
@@ -252,42 +211,9 @@ impl Snapshots {
         self.ledger.lock().remove(path);
     }
 
-    /// Snapshots whose hash is being computed are left out.
     pub(super) fn known_snapshots(&self) -> Vec<(PathBuf, Snapshot)> {
         let ledger = self.ledger.lock();
-        let known = ledger.entries.iter().filter_map(|(path, entry)| {
-            let snapshot = entry.snapshot.get()?.clone()?;
-            Some((path.clone(), snapshot))
-        });
-        known.collect()
-    }
-
-    fn insert(
-        &self,
-        path: &Path,
-        stat: FileStat,
-        snapshot: PendingSnapshot,
-        bytes: Option<Vec<u8>>,
-    ) {
-        let bytes = bytes.filter(|bytes| bytes.len() <= MAX_KEPT).map(|mut bytes| {
-            bytes.shrink_to_fit();
-            Arc::new(bytes)
-        });
-        let mut ledger = self.ledger.lock();
-        let is_same = |known: &SnapshotEntry| match (known.snapshot.get(), snapshot.get()) {
-            (Some(Some(known)), Some(Some(new))) => known.hash == new.hash,
-            (Some(_) | None, _) => false,
-        };
-        let known = ledger.entries.get(path).filter(|known| is_same(known));
-        let shown = known.map(|known| known.shown.clone()).unwrap_or_default();
-        ledger.remove(path);
-        let bytes = bytes.map(|bytes| (ledger.keep(path, bytes.len()), bytes));
-        ledger.entries.insert(path.to_owned(), SnapshotEntry { stat, snapshot, shown, bytes });
-        while ledger.n_kept > MAX_KEPT_IN_ALL
-            && let Some((_, oldest)) = ledger.kept.pop_first()
-        {
-            ledger.drop_bytes(&oldest);
-        }
+        ledger.entries.iter().map(|(path, entry)| (path.clone(), entry.snapshot.clone())).collect()
     }
 }
 
@@ -310,11 +236,5 @@ impl SnapshotTable {
             self.kept.remove(&place);
             self.n_kept -= bytes.len();
         }
-    }
-}
-
-impl Drop for Snapshots {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
     }
 }

@@ -1,10 +1,10 @@
 //! Spilled output: files for output that is too large to be shown, as plain lines with secrets masked.
 
 use std::borrow::Cow;
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::path::escape;
 use agent_protocol::disk::{self, canonical_prefix};
 use agent_protocol::mask::Masker;
+use agent_protocol::redactor::Redactor;
 
 /// Length in bytes above which a line is masked in pieces.
 const MAX_LINE: usize = 256 * 1024;
@@ -29,41 +30,32 @@ const DAY: Duration = Duration::from_hours(24);
 #[derive(Debug)]
 pub struct SpillFolder {
     folder: PathBuf,
-    /// Displayed paths are relative to it.
+    /// Displayed paths are relative to it; empty for a temporary folder, which is in no project.
     root: PathBuf,
     masker: Arc<Masker>,
     number: AtomicU64,
-    temporary: bool,
-    removes_old_folders: bool,
+    is_removed_on_drop: bool,
 }
 
 impl SpillFolder {
     /// A permanent folder. `root` is the project's root.
     pub fn new(folder: PathBuf, root: &Path, masker: Arc<Masker>) -> Self {
         let (root, number) = (canonical_prefix(root), AtomicU64::new(1));
-        Self { folder, root, masker, number, temporary: false, removes_old_folders: false }
+        Self { folder, root, masker, number, is_removed_on_drop: false }
     }
 
     /// A temporary folder that outlives this program: for calls without a session. Removes folders older than a day.
     pub fn kept_for_a_day(masker: Arc<Masker>, places: &[PathBuf]) -> Self {
         let name = format!("{CALL_FOLDER_PREFIX}{}", uuid::Uuid::now_v7());
         let folder = disk::temporary_folder(places).join(name);
-        let mut spill = Self::new(folder, Path::new("/"), masker);
-        // The folder is in no project: paths are absolute.
-        spill.root = PathBuf::new();
-        spill.removes_old_folders = true;
-        spill
+        let (root, number) = (PathBuf::new(), AtomicU64::new(1));
+        Self { folder, root, masker, number, is_removed_on_drop: false }
     }
 
-    /// A folder in the system's temporary directory that is removed on drop: for calls without a session. Masks only
-    /// well-known secrets.
+    /// A temporary folder that is removed on drop: for a session that is not recorded. Masks only well-known secrets.
     pub fn temporary(places: &[PathBuf]) -> Self {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("agent-output-{}-{number}", std::process::id());
-        let folder = disk::temporary_folder(places).join(name);
-        let mut spill = Self::new(folder, Path::new("/"), Arc::default());
-        spill.temporary = true;
+        let mut spill = Self::kept_for_a_day(Arc::default(), places);
+        spill.is_removed_on_drop = true;
         spill
     }
 
@@ -74,14 +66,14 @@ impl SpillFolder {
 
     /// Writes a text, masked; returns the path that the model can use.
     pub fn write(&self, tool: &str, text: &str) -> io::Result<String> {
-        let (mut file, path) = self.create(tool)?;
+        let (mut file, path) = self.create(tool, Arc::default())?;
         file.write_all(text.as_bytes())?;
         file.finish()?;
         Ok(path)
     }
 
-    /// Creates a file for streamed output; also returns the path that the model can use.
-    pub fn create(&self, tool: &str) -> io::Result<(SpillFile, String)> {
+    /// Creates a file for streamed output, which is also redacted; returns the path that the model can use, too.
+    pub fn create(&self, tool: &str, redactor: Arc<Redactor>) -> io::Result<(SpillFile, String)> {
         let folder = self.make_folder()?;
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S").to_string();
         loop {
@@ -92,6 +84,7 @@ impl SpillFolder {
                     let file = SpillFile {
                         file: BufWriter::new(file),
                         masker: self.masker.clone(),
+                        redactor,
                         pending: Vec::new(),
                         until_space_check: SPACE_CHECK_BYTES,
                     };
@@ -105,34 +98,18 @@ impl SpillFolder {
 
     /// Follows no links: a command may have created one.
     fn make_folder(&self) -> io::Result<OwnedFd> {
-        if self.removes_old_folders
+        if self.root.as_os_str().is_empty()
             && !self.folder.exists()
             && let Some(parent) = self.folder.parent()
         {
             remove_old_folders(parent);
         }
-        if !self.temporary {
-            return disk::create_folder_all(&self.folder, 0o700);
-        }
-        match DirBuilder::new().mode(0o700).create(&self.folder) {
-            // The agent created the folder before: in a shared directory, a folder of another user is not used.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let data = std::fs::symlink_metadata(&self.folder)?;
-                if !data.is_dir() || data.uid() != rustix::process::geteuid().as_raw() {
-                    return Err(error);
-                }
-            }
-            created => created?,
-        }
-        disk::open_folder(&self.folder)
+        disk::create_folder_all(&self.folder, 0o700)
     }
 
     fn display_path(&self, path: &Path) -> String {
         let real = canonical_prefix(path);
-        match real.strip_prefix(&self.root) {
-            Ok(inside) if !self.temporary => escape(inside),
-            Ok(_) | Err(_) => escape(&real),
-        }
+        escape(real.strip_prefix(&self.root).unwrap_or(&real))
     }
 }
 
@@ -155,7 +132,7 @@ fn remove_old_folders(parent: &Path) {
 
 impl Drop for SpillFolder {
     fn drop(&mut self) {
-        if self.temporary {
+        if self.is_removed_on_drop {
             let _ = disk::remove_folder(&self.folder);
         }
     }
@@ -166,6 +143,7 @@ impl Drop for SpillFolder {
 pub struct SpillFile {
     file: BufWriter<File>,
     masker: Arc<Masker>,
+    redactor: Arc<Redactor>,
     /// Bytes that are not masked yet: an incomplete line or private key.
     pending: Vec<u8>,
     until_space_check: u64,
@@ -194,6 +172,7 @@ impl SpillFile {
             Ok(text) => Cow::Borrowed(text),
             Err(_) => String::from_utf8_lossy(ready),
         };
+        let text = self.redactor.redact(&text);
         let written = self.file.write_all(self.masker.mask(&text).as_bytes());
         self.pending.drain(..end);
         written

@@ -129,7 +129,7 @@ fn restored_snapshots_are_used_and_changes_listed() {
     fs::write(dir.path().join("a"), "ONE\n").unwrap();
     fs::remove_file(dir.path().join("b")).unwrap();
     assert_eq!(workspace.files_changed_since_read(true), ["a", "b"]);
-    let failure = later.replace(&later.check_writable(&path).unwrap(), &a, &[b"x"]).unwrap_err();
+    let failure = later.replace(&later.check_writable(&path).unwrap(), &a, b"x").unwrap_err();
     assert_eq!(failure.code, ErrorCode::Conflict);
     // After a resume the old bytes are lost, so there is no diff.
     assert!(!failure.data.contains_key("diff_preview"));
@@ -168,7 +168,7 @@ fn concurrent_replaces_are_serialised() {
             let number: u32 = String::from_utf8(content.bytes).unwrap().parse().unwrap();
             let next = (number + 1).to_string();
             let writable = workspace.check_writable(path).unwrap();
-            n_done += u32::from(workspace.replace(&writable, &seen, &[next.as_bytes()]).is_ok());
+            n_done += u32::from(workspace.replace(&writable, &seen, next.as_bytes()).is_ok());
         }
         n_done
     };
@@ -194,7 +194,7 @@ fn extended_attributes_are_kept() {
         .replace(
             &workspace.check_writable(&workspace.resolve("a").unwrap()).unwrap(),
             &seen,
-            &[b"two\n"],
+            b"two\n",
         )
         .unwrap();
     let mut value = [0; 16];
@@ -215,7 +215,7 @@ fn spilled_output_is_redacted_and_has_a_relative_path() {
     );
     let text = fs::read_to_string(dir.path().join(&path)).unwrap();
     assert_eq!(text, "one\n[redacted:aws-key]\n");
-    let (mut file, path) = spill.create("Bash").unwrap();
+    let (mut file, path) = spill.create("Bash", Arc::default()).unwrap();
     let key =
         "-----BEGIN PRIVATE KEY-----\nMIIEabcdefghijkl\nmnopqrst\n-----END PRIVATE KEY-----\nx";
     // However the bytes are split.
@@ -252,7 +252,7 @@ proptest! {
         start in 0usize..40, length in 0usize..10, new in "[x\n]{0,5}",
     ) {
         let raw: String = lines.iter().flat_map(|(line, end)| [line.as_str(), end.as_str()]).collect();
-        let bytes = |text: Text| text.into_bytes("a").unwrap();
+        let bytes = |text: Text| text.to_bytes("a").unwrap();
         let text = Text::decode(raw.clone().into_bytes(), "a").unwrap();
         let plain = text.plain();
         let start = plain.floor_char_boundary(start.min(plain.len()));

@@ -44,7 +44,6 @@ pub struct Text {
     ending: LineEnding,
     /// The most frequent line end; `None` in a file of one line.
     dominant: Option<&'static str>,
-    has_cr: bool,
     /// Decoded text without BOM, with the file's line ends.
     raw: String,
     /// The text with `\n` line ends, if it differs from `raw`.
@@ -116,7 +115,7 @@ impl Text {
             }
             LineEnding::Lf | LineEnding::None => None,
         };
-        Self { charset, ending, dominant, has_cr: cr > 0, raw, plain, crlf }
+        Self { charset, ending, dominant, raw, plain, crlf }
     }
 
     /// The text with `\n` line ends, for matching and display.
@@ -147,32 +146,7 @@ impl Text {
             new.push_str(&self.with_line_ends_of(replaced, &self.plain()[range.clone()], text));
         }
         new.push_str(&self.raw[at..]);
-        if !self.has_cr && edits.iter().all(|(_, text)| !text.contains('\r')) {
-            // The line ends are unchanged and need not be counted again.
-            return Self { raw: new, plain: None, crlf: Vec::new(), ..*self };
-        }
         Self::new(self.charset, new)
-    }
-
-    /// The whole lines of [`Text::plain`] that edits of these ranges change, with this many context lines.
-    /// `None` if the bytes are not exactly those of the text, or if the edits contain `\r`.
-    pub fn changed_region(
-        &self,
-        edits: &[(Range<usize>, &str)],
-        n_lines: usize,
-    ) -> Option<Range<usize>> {
-        let is_plain = self.charset == Charset::UTF_8
-            && !self.has_cr
-            && edits.iter().all(|(_, text)| !text.contains('\r'));
-        let (first, last) = edits.first().zip(edits.last()).filter(|_| is_plain)?;
-        let bytes = self.raw.as_bytes();
-        let (mut start, mut end) = (first.0.start, last.0.end);
-        for _ in 0..=n_lines {
-            start =
-                memchr::memrchr(b'\n', &bytes[..start.saturating_sub(1)]).map_or(0, |at| at + 1);
-            end += memchr::memchr(b'\n', &bytes[end..]).map_or(bytes.len() - end, |at| at + 1);
-        }
-        Some(start..end)
     }
 
     /// A new text in the same encoding and with the same line ends; if these are mixed, unchanged lines keep theirs.
@@ -224,10 +198,7 @@ impl Text {
     }
 
     /// The bytes of the file. `ENCODING` if the file's encoding lacks a character.
-    pub fn into_bytes(self, path: &str) -> Result<Vec<u8>, Failure> {
-        if self.charset == Charset::UTF_8 {
-            return Ok(self.raw.into_bytes());
-        }
+    pub fn to_bytes(&self, path: &str) -> Result<Vec<u8>, Failure> {
         self.charset.encode(&self.raw).map_err(|character| {
             let name = self.charset.name();
             let message = format!("{path} is in {name}, which has no {character:?}");

@@ -232,8 +232,9 @@ pub struct Keymap(BTreeMap<Key, KeyAction>);
 
 impl Default for Keymap {
     fn default() -> Self {
-        let keys = |action: &KeyAction| action.default_keys().map(|key| (key, *action));
-        Self(KeyAction::value_variants().iter().flat_map(keys).collect())
+        let actions = KeyAction::value_variants().iter().copied();
+        let keys = |action: KeyAction| action.default_keys().map(move |key| (key, action));
+        Self(actions.flat_map(keys).collect())
     }
 }
 
@@ -269,23 +270,26 @@ impl Keymap {
     }
 
     /// The keys of this action, the default ones first.
-    fn keys_of(&self, action: KeyAction) -> impl Iterator<Item = Key> {
-        let default = action.default_keys().filter(move |key| self.action(*key) == Some(action));
-        let more = self.0.iter().filter(move |(key, of)| {
-            **of == action && action.default_keys().all(|default| default != **key)
-        });
-        default.chain(more.map(|(key, _)| *key))
+    fn keys_of(&self, action: KeyAction) -> Vec<Key> {
+        let mut keys: Vec<Key> = action.default_keys().collect();
+        keys.retain(|key| self.action(*key) == Some(action));
+        for (key, _) in self.0.iter().filter(|(_, of)| **of == action) {
+            if !keys.contains(key) {
+                keys.push(*key);
+            }
+        }
+        keys
     }
 
     /// The first key of this action; empty if there is none.
     pub(super) fn key_for(&self, action: KeyAction) -> String {
-        self.keys_of(action).next().map_or_else(String::new, |key| key.to_string())
+        self.keys_of(action).first().map_or_else(String::new, |key| key.to_string())
     }
 
     /// All actions: keys, name, description.
     pub fn rows(&self) -> Vec<(String, String, String)> {
         let rows = KeyAction::value_variants().iter().map(|action| {
-            let keys: Vec<String> = self.keys_of(*action).map(|key| key.to_string()).collect();
+            let keys: Vec<String> = self.keys_of(*action).iter().map(Key::to_string).collect();
             (keys.join(", "), action.name(), action.description())
         });
         rows.collect()

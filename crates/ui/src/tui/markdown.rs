@@ -12,14 +12,11 @@ use super::highlight::{Language, OpenConstruct};
 use super::text::prefix_line;
 use super::theme::StyleRole;
 use agent_protocol::terminal_escape::escape_prose;
-use block::{BlockContext, RenderedBlock, render_block};
-use table::ColumnWidths;
+use block::{RenderedBlock, render_block};
 
 /// Limits the cost of a frame.
 const MAX_OPEN_BYTES: usize = 16 * 1024;
 const PART_BYTES: usize = 64 * 1024;
-/// The first rows determine the column widths; later rows are printed one by one.
-const MEASURED_ROWS: usize = 40;
 const CODE_INDENT: &str = "  ";
 
 pub(super) fn render(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
@@ -47,16 +44,17 @@ pub(super) struct MarkdownStream {
     is_after_blank: bool,
     /// A blank line separates the next block from finished ones.
     has_begun: bool,
-    /// The list or table that the open block continues.
-    partial_block: Option<PartialBlock>,
+    /// The list that the open block continues.
+    partial_list: Option<PartialList>,
 }
 
 #[derive(Debug)]
-enum PartialBlock {
-    /// With the mark of the items, and the next number.
-    List { mark: char, number: Option<u64>, is_loose: bool },
-    /// With the source of the header once the header is finished, and the column widths.
-    Table { head: String, columns: ColumnWidths },
+struct PartialList {
+    /// Of the items.
+    mark: char,
+    /// The next one.
+    number: Option<u64>,
+    is_loose: bool,
 }
 
 #[derive(Debug)]
@@ -92,7 +90,8 @@ impl MarkdownStream {
         while self.unfinished.len() > MAX_OPEN_BYTES {
             let reach = self.unfinished.floor_char_boundary(MAX_OPEN_BYTES);
             let end = self.unfinished[..reach].rfind(['\n', ' ']).map_or(reach, |at| at + 1);
-            let end = self.n_scanned.max(end);
+            let head = if self.n_scanned > 0 { table_head(&self.unfinished) } else { None };
+            let end = if head.is_some() { self.n_scanned } else { self.n_scanned.max(end) };
             if self.fence.is_some() {
                 let part = self.unfinished[..end].to_owned();
                 self.push_code_line(&part, options, &mut lines);
@@ -100,6 +99,8 @@ impl MarkdownStream {
                 self.n_scanned = 0;
             } else {
                 self.finish_block(end, options, &mut lines);
+                // Further rows of a long table are a table of their own.
+                self.unfinished.insert_str(0, &head.unwrap_or_default());
             }
         }
         lines
@@ -136,7 +137,7 @@ impl MarkdownStream {
         }
         let text = strip_incomplete_mark(self.unfinished.trim_end());
         let is_row = text.trim_start().starts_with('|');
-        let (mut lines, is_joined) = if is_row && text.lines().count() < 3 && !self.is_in_table() {
+        let (mut lines, is_joined) = if is_row && text.lines().count() < 3 {
             // A table is recognised at its third line.
             let quiet = options.style(StyleRole::Quiet);
             let head = text.lines().next().map(|row| escape_prose(row).into_owned());
@@ -166,26 +167,12 @@ impl MarkdownStream {
         }
     }
 
-    fn is_in_table(&self) -> bool {
-        matches!(self.partial_block, Some(PartialBlock::Table { .. }))
-    }
-
     /// The flag tells whether the block continues the finished part without a blank line.
     fn render_open_block(&self, text: &str, options: RenderOptions) -> (RenderedBlock, bool) {
-        match &self.partial_block {
-            Some(PartialBlock::List { mark, number, is_loose })
-                if list_item_mark(text) == Some(*mark) =>
-            {
-                let before = BlockContext { number: *number, ..BlockContext::default() };
-                (render_block(text, &before, options), !is_loose)
-            }
-            Some(PartialBlock::Table { head, columns }) if text.trim_start().starts_with('|') => {
-                let is_header_printed = !head.is_empty();
-                let columns = Some(columns.clone());
-                let before = BlockContext { number: None, columns, is_header_printed };
-                (render_block(&format!("{head}{text}"), &before, options), is_header_printed)
-            }
-            Some(_) | None => (render_block(text, &BlockContext::default(), options), false),
+        let list = self.partial_list.as_ref();
+        match list.filter(|list| list_item_mark(text) == Some(list.mark)) {
+            Some(list) => (render_block(text, list.number, options), !list.is_loose),
+            None => (render_block(text, None, options), false),
         }
     }
 
@@ -240,21 +227,6 @@ impl MarkdownStream {
         }
         self.is_after_blank = trimmed.is_empty();
         self.n_scanned += length;
-        if !trimmed.starts_with('|') || !self.unfinished.trim_start().starts_with('|') {
-            return;
-        }
-        if self.is_in_table() {
-            self.finish_block(self.n_scanned, options, lines);
-        } else if self.unfinished[..self.n_scanned].lines().count() == 2 + MEASURED_ROWS {
-            // There are enough rows to determine the column widths, if it is a table.
-            let rows = &self.unfinished[..self.n_scanned];
-            let required = render_block(rows, &BlockContext::default(), options).columns;
-            if !required.cells.is_empty() {
-                let columns = required.widen();
-                self.partial_block = Some(PartialBlock::Table { head: String::new(), columns });
-                self.finish_block(self.n_scanned, options, lines);
-            }
-        }
     }
 
     /// Renders the first `end` bytes as a block, or a part of one.
@@ -272,20 +244,9 @@ impl MarkdownStream {
         }
         self.has_begun = true;
         lines.extend(block.lines);
-        match &mut self.partial_block {
-            Some(PartialBlock::Table { head, .. })
-                if text.trim_start().starts_with('|') && !is_loose =>
-            {
-                if head.is_empty() {
-                    *head = text.trim_start().split_inclusive('\n').take(2).collect();
-                }
-            }
-            before => {
-                let number = block.number;
-                *before =
-                    list_item_mark(&text).map(|mark| PartialBlock::List { mark, number, is_loose });
-            }
-        }
+        let number = block.number;
+        self.partial_list =
+            list_item_mark(&text).map(|mark| PartialList { mark, number, is_loose });
     }
 
     fn push_code_line(
@@ -320,6 +281,14 @@ fn opening_fence(trimmed: &str) -> Option<String> {
     // Inline code is no fence.
     let is_fence = length >= 3 && !trimmed[length..].contains('`');
     is_fence.then(|| mark.to_string().repeat(length))
+}
+
+/// The source of the header; `None`: it is no table.
+fn table_head(text: &str) -> Option<String> {
+    let mut lines = text.split_inclusive('\n');
+    let (head, rule) = (lines.next()?, lines.next()?);
+    let is_rule = rule.contains("--") && rule.chars().all(|char| "|:- \t\r\n".contains(char));
+    (head.starts_with('|') && is_rule).then(|| format!("{head}{rule}"))
 }
 
 /// `-`, `*`, `+`, or the character after the number.
@@ -448,26 +417,16 @@ mod tests {
     }
 
     #[test]
-    fn table_rows_are_emitted_one_by_one_with_equal_columns() {
+    fn very_long_table_is_printed_as_several() {
         let row = |n: usize| format!("| row {n} | {} | what row {n} is |\n", n * n);
-        let rows: String = (1..=60).map(row).collect();
-        let table = format!("| name | square | what |\n|---|---:|---|\n{rows}");
+        let rows: String = (1..=900).map(row).collect();
+        let table = format!("| name | square | what |\n|---|---:|---|\n{rows}\nEnd of");
         let (given, open) = streamed(&table, 60);
-        assert_eq!(given, shown(&render(&table, options(60))));
-        assert_eq!(open, "");
-        let lines: Vec<&str> = given.lines().collect();
-        assert_eq!(lines.len(), 62, "{given}");
-        let second = |line: &str| {
-            line.char_indices()
-                .filter(|(_, c)| matches!(c, '│' | '┼'))
-                .map(|(at, _)| line[..at].chars().count())
-                .collect::<Vec<_>>()
-        };
-        assert!(lines.iter().all(|line| second(line) == second(lines[0])), "{given}");
-        // The text after it is separate.
-        let (given, open) = streamed(&format!("{table}\nEnd of"), 60);
-        assert!(given.ends_with("row 60 is\n"), "{given}");
         assert_eq!(open, "\nEnd of\n");
+        for n in 1..=900 {
+            assert_eq!(given.matches(&format!(" │ what row {n} is\n")).count(), 1, "{n}");
+        }
+        assert_eq!(given.matches("name ").count(), 3, "{given}");
     }
 
     #[test]
@@ -486,13 +445,6 @@ mod tests {
             let table = shown(&render(&format!("{head}| {row} |\n"), options(width)));
             assert!(table.ends_with(expected), "{table}");
         }
-        // A row that follows the measured ones.
-        let rows = "| a | b |\n".repeat(50) + "| interchangeable/words | c |\n| d | e |\n";
-        let table = shown(&render(&format!("{head}{rows}"), options(24)));
-        assert!(
-            table.contains("\n• file:\n  interchangeable/words\n  what: c\nd        │ e\n"),
-            "{table}"
-        );
     }
 
     #[test]

@@ -381,8 +381,7 @@ impl State {
                     self.settings.theme.background = background;
                 }
             }
-            Input::Terminal(TerminalInput::TerminalName(_), _) => {}
-            Input::Tick => {}
+            Input::Terminal(TerminalInput::TerminalName(_), _) | Input::Tick => {}
             Input::Resized(columns, rows) => self.size = (columns, rows),
             Input::QuestionShown(subject) => {
                 if let Some(question) = &mut self.pending_question

@@ -134,14 +134,11 @@ fn glob_limit_defaults_to_fifty() {
 }
 
 #[test]
-fn invalid_glob_is_refused_with_the_position() {
+fn invalid_glob_is_refused() {
     let mut project = Project::new(&[("a", "")]);
-    for (pattern, position) in
-        [("a[bc", 2), ("x/{a,b", 3), ("[z-a]", 2), ("ab}", 3), ("ä[", 2), ("x\\", 2)]
-    {
+    for pattern in ["a[bc", "x/{a,b", "[z-a]", "ab}", "ä[", "x\\"] {
         let refused = project.fails("Glob", &json!({"pattern": pattern}), "INVALID_PARAM");
-        assert_eq!(refused["data"]["position"], position, "{refused}");
-        says(&refused, "/error/message", &format!("at position {position}"));
+        says(&refused, "/error/message", "is not a valid glob");
     }
     for pattern in ["", "../*", "a/../../*"] {
         project.fails("Glob", &json!({"pattern": pattern}), "INVALID_PARAM");

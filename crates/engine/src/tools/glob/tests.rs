@@ -111,13 +111,10 @@ async fn limits_end_a_search() {
 }
 
 #[tokio::test]
-async fn bad_pattern_is_refused_with_its_position() {
+async fn bad_pattern_is_refused() {
     let desk = desk(&["a"]);
-    for (pattern, position) in [("a[bc", 2), ("x/{a,b", 3), ("[z-a]", 2), ("ab}", 3)] {
-        let failure = desk
-            .call_fails(&glob::tool(), json!({"pattern": pattern}), ErrorCode::InvalidParam)
-            .await;
-        assert_eq!(failure.data["position"], position, "{}", failure.message);
+    for pattern in ["a[bc", "x/{a,b", "[z-a]", "ab}"] {
+        desk.call_fails(&glob::tool(), json!({"pattern": pattern}), ErrorCode::InvalidParam).await;
     }
     desk.call_fails(&glob::tool(), json!({"pattern": "*", "path": "a"}), ErrorCode::NotADirectory)
         .await;

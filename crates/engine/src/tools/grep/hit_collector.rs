@@ -4,10 +4,9 @@ use std::io;
 use std::ops::Range;
 
 use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 use serde_json::{Value, json};
-
-use super::matcher::LineMatcher;
 
 /// A longer line is cut around its match.
 const MAX_CHARACTERS: usize = 500;
@@ -35,7 +34,7 @@ impl Hit {
 
 /// Receives the matches of one file from the searcher.
 pub(super) struct HitCollector<'a> {
-    matcher: &'a LineMatcher,
+    matcher: &'a RegexMatcher,
     limit: usize,
     first_only: bool,
     pub(super) hits: Vec<Hit>,
@@ -50,7 +49,7 @@ pub(super) struct HitCollector<'a> {
 }
 
 impl<'a> HitCollector<'a> {
-    pub(super) fn new(matcher: &'a LineMatcher, limit: usize, first_only: bool) -> Self {
+    pub(super) fn new(matcher: &'a RegexMatcher, limit: usize, first_only: bool) -> Self {
         Self {
             matcher,
             limit,

@@ -8,12 +8,12 @@ use std::time::SystemTime;
 
 use globset::GlobMatcher;
 use grep_matcher::LineTerminator;
+use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use parking_lot::Mutex;
 
 use super::OutputMode;
 use super::hit_collector::{Hit, HitCollector};
-use super::matcher::LineMatcher;
 use crate::tools::files::{SearchLimits, order_newest_first};
 use agent_host::workspace::{
     FileKind, ProjectPath, ThreadResults, Walk, WalkBase, WalkRules, Workspace,
@@ -31,7 +31,7 @@ const MAX_BUFFERED_BYTES: usize = 128 * 1024;
 #[derive(Clone)]
 pub(super) struct GrepSearch<'a> {
     pub(super) workspace: &'a Workspace,
-    pub(super) matcher: LineMatcher,
+    pub(super) matcher: RegexMatcher,
     pub(super) file_pattern: Option<GlobMatcher>,
     pub(super) multiline: bool,
     pub(super) context: usize,
@@ -87,7 +87,7 @@ struct ThreadMatches {
 
 struct ThreadResources {
     /// (A copy for each thread avoids waiting for its cache.)
-    matcher: LineMatcher,
+    matcher: RegexMatcher,
     searcher: Searcher,
     buffer: Vec<u8>,
 }

@@ -345,7 +345,7 @@ impl Workspace {
         let mut now = Vec::new();
         io::Read::read_to_end(&mut file, &mut now)?;
         let seen = Snapshot::new(FileStat::of(&data), &now);
-        self.replace_file(path, &seen, &NewContent::of(&[bytes])).map(drop).map_err(failed)
+        self.replace_file(path, &seen, &NewContent::of(bytes)).map(drop).map_err(failed)
     }
 }
 

@@ -19,7 +19,6 @@ pub struct NumberedLines {
 pub(super) struct Pager {
     end: u8,
     requested: std::ops::Range<u64>,
-    count_all: bool,
     number: u64,
     /// Added to the displayed number: lines may be counted from the end of the file.
     pub(super) offset: i64,
@@ -39,11 +38,10 @@ pub(super) struct Pager {
 }
 
 impl Pager {
-    pub(super) fn new(end: u8, first: u64, limit: u64, count_all: bool) -> Self {
+    pub(super) fn new(end: u8, first: u64, limit: u64) -> Self {
         Self {
             end,
             requested: first..first.saturating_add(limit),
-            count_all,
             number: 1,
             offset: 0,
             kept: Vec::new(),
@@ -61,10 +59,7 @@ impl Pager {
     pub(super) fn feed(&mut self, mut text: &[u8]) -> bool {
         while !text.is_empty() {
             if self.number >= self.requested.end {
-                if self.count_all {
-                    self.skip_lines(text, u64::MAX);
-                }
-                return self.count_all;
+                return false;
             }
             if self.number < self.requested.start {
                 text = self.skip_lines(text, self.requested.start - self.number);

@@ -3,16 +3,13 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{
-    Advice, AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags,
-};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
 
 use super::super::leftovers::temporary;
@@ -22,13 +19,6 @@ use agent_protocol::disk;
 
 /// Time limit for the lock; a change takes milliseconds.
 const FOLDER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-/// Size in bytes up to which a file is simply read twice.
-const SMALL: u64 = 256 * 1024;
-const PIECE: usize = 8 * 1024 * 1024;
-/// Resolution of modification times on file systems with and without (FAT) fractions of a second.
-const TICK: Duration = Duration::from_millis(100);
-const COARSE_TICK: Duration = Duration::from_secs(2);
-
 pub(super) struct TargetFolder {
     folder: OwnedFd,
     target: OsString,
@@ -96,19 +86,19 @@ impl TargetFolder {
     ) -> io::Result<TemporaryFile<'_>> {
         let mode = Mode::from_raw_mode(if like.is_some() { 0o600 } else { 0o666 });
         let finish = |file: &mut File| -> io::Result<()> {
-            write_pieces(file, new)?;
+            file.write_all(new.bytes)?;
             if let Some((old, data)) = like {
                 copy_metadata(file, old, data)?;
             }
             file.sync_all()
         };
+        let hashes = (old_hash, &*new.hash);
         // The file has no name until it is complete: if the process is killed before, the file disappears.
         let unnamed = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         // Not every file system supports this.
         if let Ok(file) = rustix::fs::openat(&self.folder, ".", unnamed, mode) {
             let mut file = File::from(file);
             finish(&mut file)?;
-            let hashes = (old_hash, new.hash());
             if let Ok(temporary) =
                 self.create_named(hashes, |name| link_to_name(&file, &self.folder, name))
             {
@@ -117,7 +107,6 @@ impl TargetFolder {
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let open = |name: &OsStr| rustix::fs::openat(&self.folder, name, flags, mode);
-        let hashes = (old_hash, new.hash());
         let mut temporary = self.create_named(hashes, |name| open(name).map(File::from))?;
         finish(&mut temporary.file)?;
         Ok(temporary)
@@ -184,52 +173,25 @@ impl TargetFolder {
         at: &TemporaryFile<'_>,
         until: Instant,
     ) -> io::Result<ExchangedFile> {
-        // Syncing gives other processes the time to finish their writes. Reading a large file takes as long, so it is
-        // synced meanwhile.
+        // Syncing gives other processes the time to finish their writes.
+        self.sync_folder();
         let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_large = u64::try_from(stat.st_size).is_ok_and(|size| size > SMALL);
-        let (held, data) = std::thread::scope(|scope| {
-            let meanwhile = std::thread::Builder::new();
-            let synced = is_large && meanwhile.spawn_scoped(scope, || self.sync_folder()).is_ok();
-            let seen = self.inspect_file(at);
-            if !synced {
-                self.sync_folder();
-            }
-            seen
-        })?;
-        let Some(data) = data else { return Ok(held) };
-        while writers::has_writers(&at.name, &data, &at.file) {
+        let identity = (stat.st_dev, stat.st_ino);
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Ok(ExchangedFile { identity, hash: None });
+        }
+        while writers::has_writers(&at.name, &stat, &at.file) {
             if Instant::now() >= until {
-                return Ok(ExchangedFile { hash: None, ..held });
+                return Ok(ExchangedFile { identity, hash: None });
             }
             std::thread::sleep(Duration::from_millis(1));
-        }
-        let after = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_untouched = i128::from(data.len()) == i128::from(after.st_size)
-            && (data.mtime(), i128::from(data.mtime_nsec()))
-                == (after.st_mtime, i128::from(after.st_mtime_nsec));
-        let tick = if data.mtime_nsec() == 0 { COARSE_TICK } else { TICK };
-        let is_old = data.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > tick));
-        if data.len() > SMALL && is_untouched && is_old {
-            return Ok(held);
-        }
-        Ok(self.inspect_file(at)?.0)
-    }
-
-    fn inspect_file(
-        &self,
-        at: &TemporaryFile<'_>,
-    ) -> io::Result<(ExchangedFile, Option<Metadata>)> {
-        let stat = rustix::fs::statat(&self.folder, &at.name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if !FileType::from_raw_mode(stat.st_mode).is_file() {
-            return Ok((ExchangedFile { identity: (stat.st_dev, stat.st_ino), hash: None }, None));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file =
             File::from(rustix::fs::openat(&self.folder, &at.name, flags, Mode::empty())?);
         let data = file.metadata()?;
-        let hash = hash_file(&mut file, &AtomicBool::new(false))?;
-        Ok((ExchangedFile { identity: (data.dev(), data.ino()), hash: Some(hash) }, Some(data)))
+        let hash = hash_file(&mut file)?;
+        Ok(ExchangedFile { identity: (data.dev(), data.ino()), hash: Some(hash) })
     }
 
     /// Appends bytes to the target that another process wrote to the agent's file.
@@ -256,14 +218,13 @@ impl TemporaryFile<'_> {
         &mut self,
         new: &NewContent<'_>,
     ) -> io::Result<ConcurrentWrite> {
-        if self.file.metadata()?.len() < new.len() as u64 {
+        if self.file.metadata()?.len() < new.bytes.len() as u64 {
             return Ok(ConcurrentWrite::Replaced);
         }
-        let mut now = Vec::with_capacity(new.len());
+        let mut now = Vec::with_capacity(new.bytes.len());
         self.file.seek(SeekFrom::Start(0))?;
         self.file.read_to_end(&mut now)?;
-        let more = new.pieces.iter().try_fold(&*now, |rest, piece| rest.strip_prefix(*piece));
-        Ok(match more {
+        Ok(match now.strip_prefix(new.bytes) {
             Some(more) => ConcurrentWrite::Appended(more.to_owned()),
             None => ConcurrentWrite::Changed,
         })
@@ -276,26 +237,6 @@ impl Drop for TemporaryFile<'_> {
             self.remove_file();
         }
     }
-}
-
-/// For large content, each piece is flushed while the next is copied, and the hash is computed in parallel.
-fn write_pieces(file: &mut File, new: &NewContent<'_>) -> io::Result<()> {
-    if new.len() <= PIECE {
-        return new.pieces.iter().try_for_each(|piece| file.write_all(piece));
-    }
-    std::thread::scope(|scope| {
-        // Without a thread the hash is computed later.
-        _ = std::thread::Builder::new().spawn_scoped(scope, || _ = new.hash());
-        let mut at = 0;
-        for piece in new.pieces.iter().flat_map(|piece| piece.chunks(PIECE)) {
-            file.write_all(piece)?;
-            // Starts writing the page cache to disk; a file system may ignore it.
-            let length = NonZeroU64::new(piece.len() as u64);
-            _ = rustix::fs::fadvise(&*file, at, length, Advice::DontNeed);
-            at += piece.len() as u64;
-        }
-        Ok(())
-    })
 }
 
 fn link_to_name(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {

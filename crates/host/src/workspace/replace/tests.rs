@@ -28,7 +28,7 @@ fn check_twice(
     let path = found.path();
     let seen = workspace.snapshot(path).unwrap();
     let target_folder = TargetFolder::open(path.absolute()).unwrap();
-    let mut new = target_folder.write_temporary(&NewContent::of(&[b"ours\n"]), "", None).unwrap();
+    let mut new = target_folder.write_temporary(&NewContent::of(b"ours\n"), "", None).unwrap();
     stranger(&target);
     if !target_folder.exchange(&new).unwrap() {
         return; // This file system cannot.
@@ -39,7 +39,7 @@ fn check_twice(
         &seen,
         &target_folder,
         &mut new,
-        &NewContent::of(&[b"ours\n"]),
+        &NewContent::of(b"ours\n"),
     );
     drop(new);
     after(&target, result);

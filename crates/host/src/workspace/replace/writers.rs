@@ -3,16 +3,18 @@
 
 use std::cmp::Reverse;
 use std::ffi::OsStr;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use rustix::fs::Stat;
 
 /// Limit of the open files that are checked. A time limit would make the result depend on the load.
 const MAX_FILES: usize = 100_000;
 
 /// Whether any program except this process (`own`) is known to have the file with this unique name open for writing.
-pub(super) fn has_writers(name: &OsStr, data: &Metadata, own: &File) -> bool {
+pub(super) fn has_writers(name: &OsStr, stat: &Stat, own: &File) -> bool {
     let own = format!("/proc/{}/fd/{}", std::process::id(), own.as_raw_fd());
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut numbers: Vec<u32> =
@@ -27,9 +29,9 @@ pub(super) fn has_writers(name: &OsStr, data: &Metadata, own: &File) -> bool {
         let opened = file.path();
         let is_same_file = fs::read_link(&opened).is_ok_and(|path| path.file_name() == Some(name))
             // The file was opened under another of its names.
-            || (data.nlink() > 1
+            || (stat.st_nlink > 1
                 && fs::metadata(&opened)
-                    .is_ok_and(|other| (other.dev(), other.ino()) == (data.dev(), data.ino())));
+                    .is_ok_and(|other| (other.dev(), other.ino()) == (stat.st_dev, stat.st_ino)));
         is_same_file && opened != Path::new(&own) && is_for_writing(number, &file.file_name())
     })
 }

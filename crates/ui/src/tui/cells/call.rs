@@ -321,14 +321,14 @@ impl Call {
         if detail == Detail::Brief && !is_printed {
             lines.extend(self.change_lines(options));
         }
-        let is_told = outcome.mark == OutcomeMark::Bad && !outcome.telling.is_empty();
+        let has_telling_output = outcome.mark == OutcomeMark::Bad && !outcome.telling.is_empty();
         match &outcome.body {
             OutcomeBody::Diff(..) if is_printed && detail == Detail::Brief => {}
             OutcomeBody::Diff(diff, n_changed) => {
                 lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, options, detail));
             }
             OutcomeBody::Output(..) | OutcomeBody::Answer(..)
-                if is_told && detail == Detail::Brief => {}
+                if has_telling_output && detail == Detail::Brief => {}
             OutcomeBody::Output(text, left_out) => {
                 lines.extend(output_lines(text, *left_out, OUTPUT_LINES, options, detail));
             }

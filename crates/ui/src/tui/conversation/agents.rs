@@ -145,8 +145,8 @@ impl Conversation {
         };
         let mark = format!("{}{mark}", if is_indented { "  " } else { "" });
         let activity = agent.map_or("", |agent| agent.activity.as_str());
-        let is_told = ending.is_none_or(|ending| !ending.is_success());
-        let activity = if is_told { activity } else { "" };
+        let is_shown = ending.is_none_or(|ending| !ending.is_success());
+        let activity = if is_shown { activity } else { "" };
         let work = agent.map(AgentProgress::work).unwrap_or_default();
         title_line((&mark, role), &format!("{name} "), activity, &work, options)
     }

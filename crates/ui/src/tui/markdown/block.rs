@@ -4,7 +4,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, T
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::table::{ColumnWidths, Table};
+use super::table::Table;
 use super::{Fence, code_line};
 use crate::tui::cells::RenderOptions;
 use crate::tui::highlight::{Language, OpenConstruct};
@@ -12,27 +12,16 @@ use crate::tui::text::{prefix_line, width};
 use crate::tui::theme::StyleRole;
 use agent_protocol::terminal_escape::escape_prose;
 
-#[derive(Debug, Default)]
-pub(super) struct BlockContext {
-    /// The next number of an ordered list.
-    pub(super) number: Option<u64>,
-    /// The first rows of a table determine them.
-    pub(super) columns: Option<ColumnWidths>,
-    /// A rendered table repeats its header above further rows.
-    pub(super) is_header_printed: bool,
-}
-
 pub(super) struct RenderedBlock {
     pub(super) lines: Vec<Line<'static>>,
     /// The next number of an ordered list.
     pub(super) number: Option<u64>,
-    /// The required widths of a table.
-    pub(super) columns: ColumnWidths,
 }
 
+/// `first_number`: that of an ordered list.
 pub(super) fn render_block(
     text: &str,
-    context: &BlockContext,
+    first_number: Option<u64>,
     options: RenderOptions,
 ) -> RenderedBlock {
     let text = escape_prose(text);
@@ -40,9 +29,8 @@ pub(super) fn render_block(
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let mut block = BlockRenderer {
         options,
-        context,
+        first_number,
         number: None,
-        columns: ColumnWidths::default(),
         lines: Vec::new(),
         spans: Vec::new(),
         styles: vec![options.style(StyleRole::Text)],
@@ -57,7 +45,7 @@ pub(super) fn render_block(
         block.handle_event(event);
     }
     block.flush_line();
-    RenderedBlock { lines: block.lines, number: block.number, columns: block.columns }
+    RenderedBlock { lines: block.lines, number: block.number }
 }
 
 struct Prefix {
@@ -65,11 +53,10 @@ struct Prefix {
     rest: Span<'static>,
 }
 
-struct BlockRenderer<'a> {
+struct BlockRenderer {
     options: RenderOptions,
-    context: &'a BlockContext,
+    first_number: Option<u64>,
     number: Option<u64>,
-    columns: ColumnWidths,
     lines: Vec<Line<'static>>,
     spans: Vec<Span<'static>>,
     styles: Vec<Style>,
@@ -81,7 +68,7 @@ struct BlockRenderer<'a> {
     table: Option<Table>,
 }
 
-impl BlockRenderer<'_> {
+impl BlockRenderer {
     fn style(&self) -> Style {
         self.styles.last().copied().unwrap_or_default()
     }
@@ -179,7 +166,7 @@ impl BlockRenderer<'_> {
                 }
                 // A continued list continues its numbering.
                 let first = first.map(|first| {
-                    self.context.number.filter(|_| self.lists.is_empty()).unwrap_or(first)
+                    self.first_number.filter(|_| self.lists.is_empty()).unwrap_or(first)
                 });
                 self.lists.push(first);
             }
@@ -212,10 +199,7 @@ impl BlockRenderer<'_> {
             }
             Tag::Table(alignments) => {
                 self.separate_block();
-                let columns = self.context.columns.clone();
-                let is_header_printed = self.context.is_header_printed;
-                self.table =
-                    Some(Table { alignments, rows: Vec::new(), columns, is_header_printed });
+                self.table = Some(Table { alignments, rows: Vec::new() });
             }
             Tag::TableHead | Tag::TableRow => {
                 if let Some(table) = &mut self.table {
@@ -272,7 +256,6 @@ impl BlockRenderer<'_> {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    self.columns = table.required_widths();
                     self.lines.extend(table.lines(self.options));
                 }
             }

@@ -7,37 +7,21 @@ use crate::tui::cells::RenderOptions;
 use crate::tui::text::{longest_word, width, wrap};
 use crate::tui::theme::StyleRole;
 
-/// May contain only further rows of a table.
 pub(super) struct Table {
     pub(super) alignments: Vec<Alignment>,
     /// Includes the header.
     pub(super) rows: Vec<Vec<Vec<Span<'static>>>>,
-    /// Set if not all rows are known.
-    pub(super) columns: Option<ColumnWidths>,
-    pub(super) is_header_printed: bool,
 }
 
-/// The widths that the known rows need.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ColumnWidths {
+/// The widths that the rows need.
+struct ColumnWidths {
     /// Of the widest cell of each column.
-    pub(super) cells: Vec<usize>,
+    cells: Vec<usize>,
     /// Of the longest word of each column.
     words: Vec<usize>,
 }
 
 impl ColumnWidths {
-    /// Further rows are not known: each column gets some extra space, and the last one the rest.
-    pub(super) fn widen(mut self) -> Self {
-        for column in &mut self.cells {
-            *column += *column / 2 + 2;
-        }
-        if let Some(last) = self.cells.last_mut() {
-            *last = usize::MAX;
-        }
-        self
-    }
-
     /// The widths of the columns on a screen; `None` if a word would have to be broken.
     fn fit(&self, screen_width: usize) -> Option<Vec<usize>> {
         let between = width(BETWEEN) * self.cells.len().saturating_sub(1);
@@ -58,12 +42,11 @@ const BETWEEN: &str = " │ ";
 impl Table {
     /// Columns are as wide as required, or as space permits. Rows that do not fit get one line per field.
     pub(super) fn lines(&self, options: RenderOptions) -> Vec<Line<'static>> {
-        let columns = self.columns.clone().unwrap_or_else(|| self.required_widths());
-        let widths = columns.fit(options.width).unwrap_or_default();
+        let widths = self.required_widths().fit(options.width).unwrap_or_default();
         let n_columns = widths.len();
         let quiet = options.style(StyleRole::Quiet);
         let mut lines = Vec::new();
-        let first = usize::from(self.is_header_printed || widths.is_empty());
+        let first = usize::from(widths.is_empty());
         for (n, row) in self.rows.iter().enumerate().skip(first) {
             let fits = |(cell, width): (&Vec<Span<'_>>, &usize)| longest_word(cell) <= *width;
             if widths.is_empty() || !row.iter().zip(&widths).all(fits) {
@@ -102,20 +85,14 @@ impl Table {
                 lines.push(Line::from(spans));
             }
             if n == 0 {
-                // The last column has no following one: its rule ends with the widest cell.
-                let needed = self.required_widths().cells;
-                let rules = widths.iter().enumerate().map(|(at, width)| {
-                    let is_last = at + 1 == n_columns;
-                    "─".repeat(if is_last { needed[at].min(*width) } else { *width })
-                });
-                let rules: Vec<String> = rules.collect();
+                let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
                 lines.push(Line::styled(rules.join("─┼─"), quiet));
             }
         }
         lines
     }
 
-    pub(super) fn required_widths(&self) -> ColumnWidths {
+    fn required_widths(&self) -> ColumnWidths {
         let n_columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let needed = |measure: fn(&[Span<'_>]) -> usize| {
             let columns = (0..n_columns).map(|at| {
