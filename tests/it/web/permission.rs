@@ -1,6 +1,9 @@
 //! Which pages may be requested: rules, questions, private addresses, secrets.
 
-use std::net::ToSocketAddrs as _;
+use std::io::Write as _;
+use std::net::{TcpListener, ToSocketAddrs as _, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
@@ -84,6 +87,71 @@ fn name_that_leads_to_a_private_address_is_refused() {
     }
     let envelope = refused(&format!("https://{name}/"), &["--yolo"], "ACCESS_DENIED");
     assert!(text(&envelope).contains("leads to"), "{envelope}");
+}
+
+/// A server of names leads a host to a public address once, then to this machine. It runs, as this test does, in a
+/// network of its own, in which the public address is ours.
+#[test]
+fn name_that_is_led_to_another_address_later_gains_nothing() {
+    const INSIDE: &str = "AGENT_TEST_REBINDING";
+    const NAME: &str = "name_that_is_led_to_another_address_later_gains_nothing";
+    if std::env::var_os(INSIDE).is_some() {
+        return check_rebinding();
+    }
+    let names = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(names.path(), "nameserver 127.0.0.1\n").unwrap();
+    let prepare = "ip link set lo up && ip address add 8.8.8.8/32 dev lo && mount --bind \"$0\" /etc/resolv.conf";
+    let run = |script: &str| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-Urnm", "bash", "-c", script]).arg(names.path());
+        command.args([std::env::current_exe().unwrap().as_os_str(), NAME.as_ref()]);
+        command.env(INSIDE, "1").output()
+    };
+    if !run(prepare).is_ok_and(|done| done.status.success()) {
+        return say(&format!("SKIPPED: {NAME}: there is no network of our own"));
+    }
+    let done = run(&format!("{prepare} && \"$1\" --exact web::permission::\"$2\"")).unwrap();
+    let output = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && output.contains("1 passed"), "{output}");
+}
+
+fn check_rebinding() {
+    let [public, own] = ["8.8.8.8:443", "127.0.0.1:443"].map(|address| {
+        let listener = TcpListener::bind(address).unwrap();
+        let n_connections = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&n_connections);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                count.fetch_add(1, Ordering::Relaxed);
+                _ = stream.unwrap().write_all(b"no TLS\n");
+            }
+        });
+        n_connections
+    });
+    let names = UdpSocket::bind("127.0.0.1:53").unwrap();
+    std::thread::spawn(move || {
+        let (mut query, mut address) = ([0; 512], [8, 8, 8, 8]);
+        loop {
+            let (length, client) = names.recv_from(&mut query).unwrap();
+            // The question ends with the name, its type and its class; others may follow.
+            let end = 12 + query[12..].iter().position(|byte| *byte == 0).unwrap() + 5;
+            let is_ipv4 = query[end - 4..end - 2] == [0, 1];
+            let mut reply =
+                [&query[..2], &[0x81, 0x80, 0, 1, 0, u8::from(is_ipv4), 0, 0, 0, 0]].concat();
+            reply.extend(&query[12..end.min(length)]);
+            if is_ipv4 {
+                reply.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
+                reply.extend(std::mem::replace(&mut address, [127, 0, 0, 1]));
+            }
+            names.send_to(&reply, client).unwrap();
+        }
+    });
+    let url = "https://led.test/";
+    let first = refused(url, &["--yolo"], "EXECUTION_ERROR");
+    assert!(text(&first).contains("no secure connection"), "{first}");
+    let later = refused(url, &["--yolo"], "ACCESS_DENIED");
+    assert!(text(&later).contains("led.test leads to 127.0.0.1"), "{later}");
+    assert_eq!([public, own].map(|it| it.load(Ordering::Relaxed)), [1, 0]);
 }
 
 #[test]
