@@ -15,7 +15,7 @@ use agent_protocol::control::{ControlDecision, Count, Counters, PermissionMode};
 use agent_protocol::envelope::{Envelope, ResultContext, Verdict};
 use agent_protocol::event::{
     Caller, Clock, EventBody, EventStream, ModelRequested, ModelResponded, SandboxStatus,
-    SessionStarted, WorkPosition,
+    SessionStarted, UserMessage, WorkPosition,
 };
 use agent_protocol::mask::Masker;
 use agent_protocol::message::ToolCall;
@@ -179,14 +179,10 @@ fn session(project: &Path, wanted: u64) -> Vec<(WorkPosition, EventBody)> {
         turn += 1;
         bodies.push((
             WorkPosition { turn, round: 0, step: 0 },
-            EventBody::TurnStarted {
+            EventBody::TurnStarted(UserMessage {
                 input: format!("task number {turn}: find out why it fails"),
-                shown: None,
-                command: false,
-                mentions: Vec::new(),
-                images: Vec::new(),
-                blocked: false,
-            },
+                ..UserMessage::default()
+            }),
         ));
         for round in 1..=ROUNDS_A_TURN {
             let place = WorkPosition { turn, round, step: 0 };

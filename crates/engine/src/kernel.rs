@@ -60,7 +60,9 @@ use crate::registry::{Registry, ToolCallResult};
 use agent_protocol::control::{Ending, Interrupt, Recovery, SessionControl};
 use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::Envelope;
-use agent_protocol::event::{Event, EventBody, EventStream, TurnFinished, WorkPosition};
+use agent_protocol::event::{
+    Event, EventBody, EventStream, TurnFinished, UserMessage, WorkPosition,
+};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::model::{Reply, StopReason};
 use agent_protocol::plan::{Plan, Todo, TodoStatus};
@@ -395,18 +397,11 @@ impl Kernel {
             let shown = self.model_text(&mut expanded);
             let message = &expanded.input;
             self.parts.registry.reset_repetitions();
-            let input = message.text.as_str();
             let mentions = &mut turn.pending_messages.mentions;
             let images = self.add_mentions(mentions, message, &mut expanded.unread);
-            self.history.add_user_message(shown.as_deref().unwrap_or(input), &images);
-            self.parts.events.emit(EventBody::TurnSteered {
-                input: input.to_owned(),
-                shown,
-                command: message.prompt.is_some(),
-                mentions: message.mentions.clone(),
-                images,
-                blocked: false,
-            });
+            let steered = UserMessage::new(message, shown, images);
+            self.history.add_user_message(steered.model_text(), &steered.images);
+            self.parts.events.emit(EventBody::TurnSteered(steered));
             self.apply_directives(message);
             self.report_unread(&expanded.unread);
             self.add_hook_texts(&texts);
@@ -419,14 +414,7 @@ impl Kernel {
     /// No model receives the message.
     fn reject_steering_message(&self, input: String, source: &str, why: String) {
         let events = &self.parts.events;
-        events.emit(EventBody::TurnSteered {
-            input,
-            shown: None,
-            command: false,
-            mentions: Vec::new(),
-            images: Vec::new(),
-            blocked: true,
-        });
+        events.emit(EventBody::TurnSteered(UserMessage::blocked(input)));
         events.emit(EventBody::error(source, why));
     }
 

@@ -8,7 +8,7 @@ use super::pair::call_in_words;
 use super::trace::{Attempt, ExecutionTrace, FixSource, build_attempt, skill_id};
 use agent_protocol::control::{Ending, PermissionMode};
 use agent_protocol::envelope::ErrorCode;
-use agent_protocol::event::{Caller, Event, EventBody};
+use agent_protocol::event::{Caller, Event, EventBody, UserMessage};
 use agent_protocol::model::Purpose;
 use agent_protocol::recall::MemoryRecalled;
 use agent_protocol::reflection::Reflection;
@@ -95,14 +95,16 @@ impl TraceBuilder {
             }
             EventBody::ModeChanged { mode, .. } => self.mode = *mode,
             // No model may see a message that a hook blocked, also not in lessons.
-            EventBody::TurnStarted { blocked: true, .. } => return self.finish_turn(),
-            EventBody::TurnStarted { input, shown, .. } => {
+            EventBody::TurnStarted(message) if message.blocked => return self.finish_turn(),
+            EventBody::TurnStarted(UserMessage { input, shown, .. }) => {
                 // (A turn that a crash interrupted.)
                 let left = self.finish_turn();
                 self.begin_turn(event, input, shown.as_deref());
                 return left;
             }
-            EventBody::TurnSteered { input, blocked: false, .. } => self.add_hint(seq, input),
+            EventBody::TurnSteered(message) if !message.blocked => {
+                self.add_hint(seq, &message.input);
+            }
             EventBody::PermissionDecided { ruling, reason, .. }
                 if ruling == "reject" && reason != "no" =>
             {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use self::stream::{Clock, EventStream, Sink, StampedEvent};
 use super::Object;
 use super::control::{ControlDecision, Counters, Ending, Grant, LastFailure, PermissionMode};
+use super::directives::UserInput;
 use super::envelope::{Envelope, SealedEnvelope};
 use super::hook::HookFinished;
 use super::message::{Image, OpaqueItem, ToolCall};
@@ -163,48 +164,10 @@ pub enum EventBody {
     },
     /// The user sent a message; a turn begins.
     #[serde(rename = "turn.started")]
-    TurnStarted {
-        /// The user's message.
-        input: String,
-        /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`,
-        /// a command of a file, a skill).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        shown: Option<String>,
-        /// It is a command with a prompt.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        command: bool,
-        /// What the prompt of such a command mentions with `@`.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        mentions: Vec<String>,
-        /// The images that it mentions; their contents are stored beside the log.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        images: Vec<Image>,
-        /// A hook blocked it, or its prompt could not be fetched: it is no part of the conversation.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        blocked: bool,
-    },
+    TurnStarted(UserMessage),
     /// The user sent a message while the turn ran; it is delivered to the model now.
     #[serde(rename = "turn.steered")]
-    TurnSteered {
-        /// The user's message.
-        input: String,
-        /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`,
-        /// a command of a file, a skill).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        shown: Option<String>,
-        /// It is a command with a prompt.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        command: bool,
-        /// What the prompt of such a command mentions with `@`.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        mentions: Vec<String>,
-        /// The images that it mentions; their contents are stored beside the log.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        images: Vec<Image>,
-        /// A hook blocked it, or its prompt could not be fetched: it is no part of the conversation.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        blocked: bool,
-    },
+    TurnSteered(UserMessage),
     /// A sub-agent begins. This event, like all that follow from it, has the id of the Task call as `agent`.
     #[serde(rename = "agent.started")]
     AgentStarted {
@@ -735,6 +698,52 @@ impl SandboxStatus {
             network: "unenforced".into(),
             gaps: Vec::new(),
         }
+    }
+}
+
+/// A message of the user that the model receives, unless it is blocked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UserMessage {
+    /// The user's message.
+    pub input: String,
+    /// What the model receives instead, if the message is too long or is a command with a prompt (`/review`,
+    /// a command of a file, a skill).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<String>,
+    /// It is a command with a prompt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub command: bool,
+    /// What the prompt of such a command mentions with `@`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mentions: Vec<String>,
+    /// The images that it mentions; their contents are stored beside the log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
+    /// A hook blocked it, or its prompt could not be fetched: it is no part of the conversation.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub blocked: bool,
+}
+
+impl UserMessage {
+    /// `shown` to the model, with these images.
+    pub fn new(message: &UserInput, shown: Option<String>, images: Vec<Image>) -> Self {
+        Self {
+            input: message.text.clone(),
+            shown,
+            command: message.prompt.is_some(),
+            mentions: message.mentions.clone(),
+            images,
+            blocked: false,
+        }
+    }
+
+    pub fn blocked(input: String) -> Self {
+        Self { input, blocked: true, ..Self::default() }
+    }
+
+    /// What the model receives.
+    pub fn model_text(&self) -> &str {
+        self.shown.as_ref().unwrap_or(&self.input)
     }
 }
 

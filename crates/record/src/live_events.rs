@@ -136,7 +136,7 @@ mod tests {
         let live: Vec<String> = live_events(&events)
             .into_iter()
             .map(|event| match &event.body {
-                EventBody::TurnStarted { input, .. } => input.clone(),
+                EventBody::TurnStarted(message) => message.input.clone(),
                 EventBody::SessionRewound { from_turn } => format!("rewound {from_turn}"),
                 EventBody::TurnUndone { undone, .. } => format!("undone {undone}"),
                 other => format!("{other:?}"),

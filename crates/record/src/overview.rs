@@ -52,7 +52,7 @@ pub fn read_overview(log: &Path) -> Result<SessionOverview, LogError> {
             _ => None,
         });
     let task = head.iter().find_map(|event| match &event.body {
-        EventBody::TurnStarted { input, .. } => Some(input.clone()),
+        EventBody::TurnStarted(message) => Some(message.input.clone()),
         _ => None,
     });
     Ok(SessionOverview {

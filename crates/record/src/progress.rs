@@ -44,8 +44,8 @@ pub fn progress(events: &[Event]) -> SessionProgress {
 impl SessionProgress {
     fn apply(&mut self, event: &Event) {
         match &event.body {
-            EventBody::TurnStarted { input, .. } => {
-                self.task = one_line(input);
+            EventBody::TurnStarted(message) => {
+                self.task = one_line(&message.input);
                 self.last.clear();
                 self.is_turn_open = true;
                 self.ending = None;

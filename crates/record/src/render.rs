@@ -10,10 +10,10 @@ use agent_protocol::control::{ControlDecision, RetryStrategy};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     Caller, Compaction, Event, EventBody, McpServerState, ModelResponded, Pin, SessionSummary,
-    TurnFinished, describe_mode_change,
+    TurnFinished, UserMessage, describe_mode_change,
 };
 use agent_protocol::hook::HookFinished;
-use agent_protocol::message::{Image, append_image_lines};
+use agent_protocol::message::append_image_lines;
 use agent_protocol::model::Purpose;
 use agent_protocol::question::UserAnswer;
 use agent_protocol::recall::{MemoryRecalled, MemoryWritten, RecalledLesson};
@@ -83,7 +83,7 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
         }
         EventBody::SessionRenamed { name } => format!("session named {name}"),
         EventBody::DirectoryAdded { path } => format!("directory added: {path}"),
-        EventBody::TurnStarted { input, images, .. } => user_line("user", input, images),
+        EventBody::TurnStarted(message) => user_line("user", message),
         EventBody::AgentStarted { role, description, model, .. } => {
             format!("sub-agent started: {role}, {}, {model}", one_line(description, 100))
         }
@@ -105,9 +105,7 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
         }
         EventBody::RuleAdded { rule } => format!("  rule {} added: {}", rule.id, rule.rule),
         EventBody::RuleRemoved { rule } => format!("  rule {} removed: {}", rule.id, rule.rule),
-        EventBody::TurnSteered { input, images, .. } => {
-            user_line("  user, meanwhile", input, images)
-        }
+        EventBody::TurnSteered(message) => user_line("  user, meanwhile", message),
         EventBody::UserCommand { command, exit_code, .. } => {
             let how = exit_code.map_or_else(|| "ended".to_owned(), |code| format!("exit {code}"));
             format!("user: ! {} ({how})", one_line(command, 100))
@@ -247,9 +245,9 @@ fn purpose_label(purpose: Purpose) -> &'static str {
     }
 }
 
-fn user_line(who: &str, input: &str, images: &[Image]) -> String {
-    let images = images.iter().map(|image| format!(" [{}]", image.in_words()));
-    format!("{who}: {}{}", one_line(input, 100), images.collect::<String>())
+fn user_line(who: &str, message: &UserMessage) -> String {
+    let images = message.images.iter().map(|image| format!(" [{}]", image.in_words()));
+    format!("{who}: {}{}", one_line(&message.input, 100), images.collect::<String>())
 }
 
 fn answer_line(answer: &ModelResponded) -> String {
@@ -356,13 +354,13 @@ pub fn markdown(events: &[Event]) -> String {
                 _ = writeln!(out, "# Session {}\n", event.header.session);
                 _ = writeln!(out, "{} · {} · {}\n", event.header.ts, started.model, started.cwd);
             }
-            EventBody::TurnStarted { input, images, .. } => {
+            EventBody::TurnStarted(UserMessage { input, images, .. }) => {
                 _ = writeln!(out, "## User\n\n{}\n", append_image_lines(input, images));
             }
             EventBody::UserCommand { command, output, .. } => {
                 _ = writeln!(out, "```\n$ {command}\n{}\n```\n", output.trim_end());
             }
-            EventBody::TurnSteered { input, images, .. } => {
+            EventBody::TurnSteered(UserMessage { input, images, .. }) => {
                 _ = writeln!(out, "## User, meanwhile\n\n{}\n", append_image_lines(input, images));
             }
             EventBody::Feedback { text, .. } => {

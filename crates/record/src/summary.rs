@@ -103,9 +103,9 @@ pub fn turns(events: &[Event]) -> Vec<Turn> {
             }
         }
         match (&event.body, turns.last_mut()) {
-            (EventBody::TurnStarted { input, .. }, _) => turns.push(Turn {
+            (EventBody::TurnStarted(message), _) => turns.push(Turn {
                 number: event.header.place.turn,
-                input: input.clone(),
+                input: message.input.clone(),
                 is_live: true,
                 rounds: 0,
                 spending: Spending::default(),

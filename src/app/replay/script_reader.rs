@@ -11,7 +11,7 @@ use crate::app::ADDED_DIRS;
 use agent_protocol::control::{ApprovalDecision, Ending, Grant, Interrupt, PermissionMode};
 use agent_protocol::directives::UserInput;
 use agent_protocol::envelope::ErrorCode;
-use agent_protocol::event::{CompactionCause, Event, EventBody, ModelResponded};
+use agent_protocol::event::{CompactionCause, Event, EventBody, ModelResponded, UserMessage};
 use agent_protocol::hook::{HookFinished, HookStatus};
 use agent_protocol::mask::MASK;
 use agent_protocol::model::{
@@ -80,9 +80,10 @@ impl Script {
 
     fn read_blocked(&mut self, body: &EventBody) {
         match body {
-            EventBody::TurnStarted { input, blocked: true, .. }
-            | EventBody::TurnSteered { input, blocked: true, .. } => {
-                self.blocked.push((input.clone(), "blocked in the record".to_owned()));
+            EventBody::TurnStarted(message) | EventBody::TurnSteered(message)
+                if message.blocked =>
+            {
+                self.blocked.push((message.input.clone(), "blocked in the record".to_owned()));
             }
             EventBody::HookFinished(HookFinished {
                 call: Some(call),
@@ -120,20 +121,19 @@ impl Script {
                 self.steps.push(ScriptStep::End);
             }
             EventBody::DirectoryAdded { path } => drop(reading.added.insert(path.clone())),
-            EventBody::TurnStarted { input, shown, command, mentions, .. } => {
+            EventBody::TurnStarted(message) => {
                 reading.turn = Some(OpenTurn {
                     step: self.steps.len(),
                     has_requested: false,
                     has_directives: false,
                 });
-                let message = recorded_input(input, shown.as_deref(), *command, mentions);
+                let message = recorded_input(message);
                 self.steps.push(ScriptStep::Turn { number: turn, message, is_killed: false });
             }
-            EventBody::TurnSteered { input, shown, command, mentions, .. } => {
+            EventBody::TurnSteered(message) => {
                 let moment = reading.postponed_key.take().or(before);
                 // (Its directives follow.)
-                let message = recorded_input(input, shown.as_deref(), *command, mentions);
-                self.add_action(moment, ScriptAction::Steer(message));
+                self.add_action(moment, ScriptAction::Steer(recorded_input(message)));
             }
             EventBody::UserCommand { command, output, exit_code } => {
                 let (command, output, exit_code) = (command.clone(), output.clone(), *exit_code);
@@ -474,15 +474,11 @@ impl ScriptReader {
     }
 }
 
-fn recorded_input(
-    input: &str,
-    shown: Option<&str>,
-    is_command: bool,
-    mentions: &[String],
-) -> UserInput {
+fn recorded_input(message: &UserMessage) -> UserInput {
+    let UserMessage { input, shown, mentions, .. } = message;
     // A long message is shortened again; one that is longer than the input has attachments.
-    let prompt = shown.filter(|shown| is_command || shown.len() > input.len()).map(str::to_owned);
-    UserInput { prompt, mentions: mentions.to_vec(), ..UserInput::from(input) }
+    let prompt = shown.clone().filter(|shown| message.command || shown.len() > input.len());
+    UserInput { prompt, mentions: mentions.clone(), ..UserInput::from(input.as_str()) }
 }
 
 fn turn_ending(rest: &[Event], turn: u32) -> Option<Ending> {

@@ -430,8 +430,8 @@ impl Sink for UpdateSink {
             self.session = SessionId::new(event.header.session.as_str());
             self.show_main_event(event);
             match &event.body {
-                EventBody::TurnStarted { input, .. } | EventBody::TurnSteered { input, .. } => {
-                    self.send(SessionUpdate::UserMessageChunk(text_chunk(input)));
+                EventBody::TurnStarted(message) | EventBody::TurnSteered(message) => {
+                    self.send(SessionUpdate::UserMessageChunk(text_chunk(&message.input)));
                 }
                 EventBody::ModelResponded(answer) if answer.purpose.is_conversation() => {
                     if !answer.reasoning.is_empty() {

@@ -265,9 +265,10 @@ impl History {
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
-            EventBody::TurnStarted { input, shown, images, blocked: false, .. }
-            | EventBody::TurnSteered { input, shown, images, blocked: false, .. } => {
-                self.add_user_message(shown.as_ref().unwrap_or(input), images);
+            EventBody::TurnStarted(message) | EventBody::TurnSteered(message) => {
+                if !message.blocked {
+                    self.add_user_message(message.model_text(), &message.images);
+                }
             }
             EventBody::UserCommand { command, output, exit_code } => {
                 let how = exit_code

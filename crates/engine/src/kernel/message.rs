@@ -9,7 +9,7 @@ use super::Kernel;
 use crate::context::{self, LargeText, Mentions};
 use agent_protocol::control::Ending;
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{EventBody, TurnFinished};
+use agent_protocol::event::{EventBody, TurnFinished, UserMessage};
 
 /// A quarter of the window, as for all user messages after a compaction.
 const MESSAGE_WINDOW_DIVISOR: u64 = 4;
@@ -71,14 +71,8 @@ impl Kernel {
         self.turn += 1;
         self.set_place(0);
         self.parts.registry.begin_turn(self.turn);
-        self.parts.events.emit(EventBody::TurnStarted {
-            input: message.text.clone(),
-            shown: None,
-            command: false,
-            mentions: Vec::new(),
-            images: Vec::new(),
-            blocked: true,
-        });
+        let blocked = UserMessage::blocked(message.text.clone());
+        self.parts.events.emit(EventBody::TurnStarted(blocked));
         let mut turn = self.new_turn(&message.text, Mentions::default());
         turn.errors.push(why.to_owned());
         self.finish_turn(turn, ending)

@@ -7,7 +7,7 @@ use super::turn::Turn;
 use super::{ConfiguredModel, Kernel, ModelCost, SpendLimit, completion};
 use agent_protocol::control::Ending;
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{Event, EventBody, MAIN_AGENT};
+use agent_protocol::event::{Event, EventBody, MAIN_AGENT, UserMessage};
 use agent_protocol::format_thousands;
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::model::Reply;
@@ -108,14 +108,7 @@ impl Kernel {
                 prompt: message.text.clone(),
                 model: self.model().to_owned(),
             },
-            None => EventBody::TurnStarted {
-                input: message.text.clone(),
-                shown,
-                command: message.prompt.is_some(),
-                mentions: message.mentions.clone(),
-                images,
-                blocked: false,
-            },
+            None => EventBody::TurnStarted(UserMessage::new(message, shown, images)),
         }
     }
 }

@@ -22,13 +22,13 @@ pub(super) struct MessageContent {
 impl MessageContent {
     pub(super) fn add_event(&mut self, body: &EventBody) {
         match body {
-            EventBody::TurnStarted { input, shown, blocked: false, .. } => {
-                let input = shown.as_ref().unwrap_or(input);
+            EventBody::TurnStarted(message) if !message.blocked => {
+                let input = message.model_text();
                 self.task = shorten(input, MAX_BYTES);
                 self.unsent = vec![user_message(input)];
             }
-            EventBody::TurnSteered { input, shown, blocked: false, .. } => {
-                self.unsent.push(user_message(shown.as_ref().unwrap_or(input)));
+            EventBody::TurnSteered(message) if !message.blocked => {
+                self.unsent.push(user_message(message.model_text()));
             }
             EventBody::Reminder { text, .. } | EventBody::Feedback { text, .. } => {
                 self.unsent.push(user_message(text));

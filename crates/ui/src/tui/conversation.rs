@@ -20,9 +20,8 @@ use agent_protocol::control::PermissionMode;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
     CallProgress, DISTILLATION, Event, EventBody, RequestLayer, SessionStarted, TurnFinished,
-    describe_resume_point,
+    UserMessage, describe_resume_point,
 };
-use agent_protocol::message::Image;
 use agent_protocol::model::WindowSource;
 use agent_protocol::plan::Plan;
 use agent_protocol::pluralize;
@@ -146,17 +145,15 @@ impl Conversation {
                 let turn = event.header.place.turn;
                 self.begin_session(started, Some(describe_resume_point(turn, self.is_cut_off)));
             }
-            EventBody::TurnStarted { input, shown, command, images, .. } => {
-                let (number, message) = (event.header.place.turn, input.clone());
-                let is_command = *command;
+            EventBody::TurnStarted(message) => {
+                self.add_user_message(message);
+                let (number, is_command) = (event.header.place.turn, message.command);
+                let message = message.input.clone();
                 self.has_plan_change = false;
                 self.turns.push(PastTurn { number, message, is_command, files: Vec::new() });
-                self.add_user_message(input, shown.as_deref(), images);
                 self.turn = Some(RunningTurn::new(TurnActivity::Waiting, now));
             }
-            EventBody::TurnSteered { input, shown, images, .. } => {
-                self.add_user_message(input, shown.as_deref(), images);
-            }
+            EventBody::TurnSteered(message) => self.add_user_message(message),
             EventBody::ModelRequested(requested) => self.apply_model_request(requested, now),
             EventBody::ModelProgress { purpose, usage, cost_usd, call } => {
                 self.apply_model_progress(*purpose, *usage, *cost_usd, now);
@@ -384,8 +381,8 @@ impl Conversation {
         }
     }
 
-    fn add_user_message(&mut self, input: &str, shown: Option<&str>, images: &[Image]) {
-        self.cells.push(Cell::User(input.to_owned(), shown.map(str::to_owned)));
+    fn add_user_message(&mut self, UserMessage { input, shown, images, .. }: &UserMessage) {
+        self.cells.push(Cell::User(input.clone(), shown.clone()));
         self.cells.extend(images.iter().map(|image| Cell::Note(Tone::Quiet, image.in_words())));
     }
 

@@ -77,12 +77,12 @@ struct RoundBuilder<'a> {
 impl<'a> RoundBuilder<'a> {
     fn add_event(&mut self, event: &'a Event) {
         match &event.body {
-            EventBody::TurnStarted { input, shown, images, .. } => {
-                let text = append_image_lines(shown.as_ref().unwrap_or(input), images);
+            EventBody::TurnStarted(message) => {
+                let text = append_image_lines(message.model_text(), &message.images);
                 self.add_input(event, "message of the user", text);
             }
-            EventBody::TurnSteered { input, shown, images, .. } => {
-                let text = append_image_lines(shown.as_ref().unwrap_or(input), images);
+            EventBody::TurnSteered(message) => {
+                let text = append_image_lines(message.model_text(), &message.images);
                 self.add_input(event, "message of the user during the turn", text);
             }
             EventBody::UserCommand { command, output, exit_code } => {
