@@ -25,21 +25,27 @@ pub(super) fn hint_entry_limit(visited: u64) -> u64 {
 /// Entries of a project that is searched again for matches in skipped files although there were others.
 pub(super) const MAX_SEARCHED_AGAIN: u64 = 4000;
 
-/// Orders by time, newest first; files that were written in one go, as by a checkout, by path. True if there are several
-/// times.
+/// Puts the first `limit` in order: by time, newest first; files that were written in one go, as by a checkout, by path.
+/// True if they have several times.
 pub(super) fn order_newest_first<T>(
     files: &mut [T],
+    mut limit: usize,
     time: impl Fn(&T) -> Duration,
     path: impl Fn(&T, &T) -> Ordering,
 ) -> bool {
     /// Between two files of a checkout.
     const GAP: Duration = Duration::from_secs(1);
-    files.sort_by_key(|file| Reverse(time(file)));
+    files.sort_unstable_by_key(|file| Reverse(time(file)));
     let bursts = files.chunk_by_mut(|newer, older| time(newer).saturating_sub(time(older)) < GAP);
     let mut n_bursts = 0;
     for burst in bursts {
-        n_bursts += 1;
-        burst.sort_by(&path);
+        if limit < burst.len() {
+            burst.select_nth_unstable_by(limit, &path);
+        }
+        let n_shown = limit.min(burst.len());
+        burst[..n_shown].sort_unstable_by(&path);
+        n_bursts += usize::from(n_shown > 0);
+        limit -= n_shown;
     }
     n_bursts > 1
 }

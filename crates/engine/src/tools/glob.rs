@@ -115,8 +115,7 @@ fn find_files(
         text
     } else {
         let order = if is_ordered_by_time { ", newest first" } else { "" };
-        let files = pluralize(matched as u64, "file");
-        let mut text = format!("{files} matching {:?}{order}.", args.pattern);
+        let mut text = format!("{} matching{order}.", pluralize(matched as u64, "file"));
         if aborted.is_none() && search.limits.visited() <= MAX_SEARCHED_AGAIN {
             let known = (!truncated).then(|| paths.iter().map(String::as_str).collect());
             text.extend(search.skipped_hint(rules, (matched, known), cx.cancel.clone()));
@@ -200,17 +199,6 @@ type ModificationOrder = Reverse<(i64, i64)>;
 impl GlobMatches<'_> {
     /// Also returns whether the newest is first; otherwise all were written in one go.
     fn newest_paths(&mut self, limit: usize) -> (impl Iterator<Item = ProjectPath>, bool) {
-        let in_order =
-            |(time, entry): &(ModificationOrder, WalkedPath<'_>),
-             (other_time, other): &(ModificationOrder, WalkedPath<'_>)| {
-                let by_name = || entry.absolute().as_os_str().cmp(other.absolute().as_os_str());
-                time.cmp(other_time).then_with(by_name)
-            };
-        let limit = limit.min(self.paths.len());
-        if limit < self.paths.len() {
-            self.paths.select_nth_unstable_by(limit, in_order);
-        }
-        let newest = &mut self.paths[..limit];
         let time = |(Reverse((seconds, nanoseconds)), _): &(ModificationOrder, _)| {
             let seconds = u64::try_from(*seconds).unwrap_or(0);
             Duration::new(seconds, u32::try_from(*nanoseconds).unwrap_or(0))
@@ -218,8 +206,9 @@ impl GlobMatches<'_> {
         let by_path = |(_, entry): &(_, WalkedPath<'_>), (_, other): &(_, WalkedPath<'_>)| {
             entry.absolute().as_os_str().cmp(other.absolute().as_os_str())
         };
-        let is_ordered_by_time = order_newest_first(newest, time, by_path);
-        (newest.iter().map(|(_, entry)| entry.to_project_path()), is_ordered_by_time)
+        let is_ordered_by_time = order_newest_first(&mut self.paths, limit, time, by_path);
+        let newest = self.paths.iter().take(limit);
+        (newest.map(|(_, entry)| entry.to_project_path()), is_ordered_by_time)
     }
 }
 

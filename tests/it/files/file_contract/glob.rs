@@ -63,13 +63,18 @@ fn glob_sorts_newest_first_then_by_path() {
     let mut project = aged(&[("c", ""), ("b", ""), ("a", "")]);
     let found = project.ok("Glob", &json!({"pattern": "*"}));
     assert_eq!(found["data"]["paths"], json!(["c", "b", "a"]));
-    let time = std::time::SystemTime::now();
+    // As a checkout writes them, in the order of their names.
+    let mut time = std::time::SystemTime::now();
     for name in ["a", "b", "c"] {
         let file = std::fs::File::options().write(true).open(project.at(name)).unwrap();
         file.set_modified(time).unwrap();
+        time += std::time::Duration::from_millis(1);
     }
     let found = project.ok("Glob", &json!({"pattern": "**"}));
     assert_eq!(found["data"]["paths"], json!(["a", "b", "c"]));
+    assert_eq!(found["text"], "3 files matching.");
+    let found = project.partial("Glob", &json!({"pattern": "**", "limit": 2}));
+    assert_eq!(found["data"]["paths"], json!(["a", "b"]));
 }
 
 #[test]

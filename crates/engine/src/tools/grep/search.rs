@@ -278,6 +278,7 @@ impl ThreadMatches {
         let mut files: Vec<_> = self.newest.into_iter().collect();
         let is_ordered_by_time = order_newest_first(
             &mut files,
+            usize::MAX,
             |((Reverse(time), _), _)| {
                 time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
             },
