@@ -24,9 +24,13 @@ pub(super) fn tool() -> impl Tool {
 fn write_plan(input: &Object) -> Result<Report, Failure> {
     let plan: Plan = parse_input(input)?;
     check_plan(&plan).map_err(|why| Failure::new(ErrorCode::InvalidParam, why))?;
-    let is_empty = plan.todos.is_empty();
-    let done = if is_empty { "The plan is cleared." } else { "Nothing in the plan is open." };
-    let text = plan.recap().unwrap_or_else(|| done.to_owned());
+    // (The call itself says what is pending.)
+    let text = match (plan.current_todo(), plan.open_todos().next()) {
+        (Some((_, todo)), _) => format!("[{}] In progress: {}.", plan.progress(), todo.content),
+        (None, Some(_)) => format!("[{}]", plan.progress()),
+        (None, None) if plan.todos.is_empty() => "The plan is cleared.".to_owned(),
+        (None, None) => "Nothing in the plan is open.".to_owned(),
+    };
     let data = json_object(json!({ "todos": plan.todos }));
     let (total, open) = (plan.todos.len(), plan.open_todos().count());
     let stats = json_object(json!({ "total": total, "open": open }));
@@ -71,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn todo_write_returns_the_plan_and_its_recap() {
+    fn todo_write_returns_the_plan_and_its_progress() {
         let todos = json!([
             {"content": "a", "status": "completed"},
             {"content": "b", "status": "in_progress"},
@@ -79,7 +83,7 @@ mod tests {
         ]);
         let report = answer(&todos).expect("a report");
         assert_eq!(report.data["todos"], todos);
-        assert_eq!(report.text, "[1/3] In progress: b. Pending: c.");
+        assert_eq!(report.text, "[1/3] In progress: b.");
         assert_eq!(answer(&json!([])).expect("a report").text, "The plan is cleared.");
     }
 
