@@ -43,7 +43,7 @@ pub(super) fn no_match_failure(text: &str, old: &str, new: &str, path: &str) -> 
             .with_path(path);
     }
     let Some(passage) = find_nearest_passage(text, old) else {
-        let message = format!("old_string does not occur in {path}, nor anything like it");
+        let message = format!("old_string does not occur in {path}, nor a similar line");
         return Failure::new(ErrorCode::NoMatch, message)
             .with_hint("Read the file again, or look for the passage with Grep")
             .with_path(path);

@@ -253,7 +253,7 @@ fn no_match_reports_the_nearest_passage_and_the_difference() {
     check(file, "\tlet name = \"xy\";", "its words", at(2, 2));
     check("one\ntwo", "two\n", "the line ends at its end", at(2, 2));
     check("one\ntwo\nthree\n", "two\n\n", "the line ends at its end", at(2, 2));
-    let refused = check(file, "nothing of the kind 12345", "nor anything like it", json!(null));
+    let refused = check(file, "nothing of the kind 12345", "nor a similar line", json!(null));
     says(&refused, "/error/hint", "Read the file again");
 }
 

@@ -48,7 +48,7 @@ fn multi_edit_matches_against_the_original_file() {
 fn failed_multi_edit_changes_nothing_and_explains_like_edit() {
     let file = "one\n\ttwo\none\n";
     for (pair, code, words) in [
-        (("four", "4"), "NO_MATCH", "nor anything like it"),
+        (("four", "4"), "NO_MATCH", "nor a similar line"),
         (("    two", "2"), "NO_MATCH", "the file has tabs"),
         (("one", "1"), "MULTIPLE_MATCHES", "at lines 1, 3"),
         (("", "1"), "INVALID_PARAM", "old_string is empty"),

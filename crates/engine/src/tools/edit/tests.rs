@@ -112,7 +112,7 @@ async fn no_match_explains_the_difference() {
     no_match(file, "\tlet name = \"xy\";", "its words").await;
     let spaces = "def f():\n    return a or b\n";
     no_match(spaces, "def f():\n  return a", "it differs in indentation").await;
-    no_match(file, "nothing of the kind 12345", "nor anything like it").await;
+    no_match(file, "nothing of the kind 12345", "nor a similar line").await;
 }
 
 #[tokio::test]
