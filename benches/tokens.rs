@@ -1,6 +1,6 @@
 //! What six small tasks cost in input tokens, model calls and failed calls, beside pi.
 //!
-//! The answers were given in the model's place, by players who knew only the requests, and are
+//! The answers were given in the model's place, by a player who went by the requests, and are
 //! replayed here: `benches/tokens/README.md` tells how they are recorded and what is counted.
 //! `cargo bench --bench tokens` prints the table of `docs/BENCHMARKS.md`, and fails if a task is not solved.
 #![expect(clippy::unwrap_used, reason = "a benchmark that can not go on ends")]
