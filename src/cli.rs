@@ -29,9 +29,6 @@ mod trust;
 mod user_message;
 mod worktree;
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt as _;
-
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{
@@ -40,7 +37,6 @@ use clap::{
 
 use crate::app::OpenError;
 use agent_protocol::control::{PermissionMode, SessionControl};
-use agent_protocol::disk;
 use agent_protocol::most_similar;
 use agent_ui::{CommandOutput, OutputFormat};
 use options::{InputFormat, RunArgs};
@@ -121,11 +117,6 @@ enum Command {
         /// For which shell
         shell: clap_complete::Shell,
     },
-    /// Write the man pages into a folder
-    Man {
-        /// The folder
-        dir: std::path::PathBuf,
-    },
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -185,7 +176,6 @@ fn dispatch() -> u8 {
             agent_ui::print_output(&CommandOutput::Data(out));
             0
         }
-        Some(Command::Man { dir }) => print_answer(write_man_pages(&dir)),
         None if cli.print
             || cli.run.output_format != OutputFormat::Text
             || cli.run.input_format != InputFormat::Text =>
@@ -274,30 +264,6 @@ fn unknown_command_error(args: &RunArgs) -> Option<String> {
             )
         }
     })
-}
-
-fn write_man_pages(dir: &std::path::Path) -> Result<CommandOutput, OpenError> {
-    let mut all = build_command().disable_help_subcommand(true);
-    all.build();
-    let path = options::resolve_path(dir)?;
-    let dir = dir.display();
-    path.create_folder_all().and_then(|()| write_pages(&all, &path.path)).map_err(|error| {
-        OpenError::Usage(format!("{dir}: {error}; name a folder that can be written"))
-    })?;
-    Ok(format!("man pages are in {dir}\n").into())
-}
-
-/// Replaces a link in place of a page: a command may have created it.
-fn write_pages(command: &clap::Command, dir: &std::path::Path) -> std::io::Result<()> {
-    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
-        write_pages(inner, dir)?;
-    }
-    let (page, mut text) = (clap_mangen::Man::new(command.clone()), Vec::new());
-    page.render(&mut text)?;
-    let path = dir.join(page.get_filename());
-    disk::replace_file(&path, &text)?;
-    // Readable by everyone.
-    disk::open_file(&path)?.set_permissions(Permissions::from_mode(0o644))
 }
 
 fn print_answer(done: Result<CommandOutput, OpenError>) -> u8 {

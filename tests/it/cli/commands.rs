@@ -155,20 +155,11 @@ fn doctor_reports_known_model_facts() {
 }
 
 #[test]
-fn completions_and_man_pages_are_written() {
+fn completions_are_written() {
     let test = Test::new();
     for shell in ["bash", "zsh", "fish"] {
         assert!(test.agent(&["completions", shell]).expect_code(0).stdout.contains("agent"));
     }
-    // A symlink in place of a man page is replaced.
-    test.write("kept", "kept");
-    std::fs::create_dir(test.root().join("man")).unwrap();
-    std::os::unix::fs::symlink("../kept", test.root().join("man/agent.1")).unwrap();
-    test.agent(&["man", "man"]).expect_code(0);
-    for page in ["man/agent.1", "man/agent-run.1"] {
-        assert!(std::fs::read_to_string(test.root().join(page)).unwrap().contains(".TH"));
-    }
-    assert_eq!(std::fs::read_to_string(test.root().join("kept")).unwrap(), "kept");
 }
 
 #[test]
