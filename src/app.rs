@@ -43,6 +43,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
 
 pub use added_dirs::{resolve_added_dir, resolve_recorded_session};
 pub use agent_host::workspace::UndoOptions;
@@ -173,6 +174,8 @@ pub struct Options {
     pub tools: ToolChoice,
     /// Roles of sub-agents, besides those in files.
     pub roles: Vec<RoleDefinition>,
+    /// `None`: the sub-agents of this session have a limit of their own.
+    pub agent_permits: Option<Arc<Semaphore>>,
     pub variables: Vec<(String, String)>,
 }
 
@@ -200,6 +203,7 @@ impl Options {
             hooks: None,
             tools: ToolChoice::default(),
             roles: Vec::new(),
+            agent_permits: None,
             variables: Vec::new(),
         }
     }

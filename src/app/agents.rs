@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 pub(super) use roles::Roles;
 use roles::{Role, RoleKind};
 
-use super::{McpServers, OpenError, ToolChoice, parse_duration, web};
-use crate::config::{self, Config};
+use super::{McpServers, OpenError, Options, ToolChoice, parse_duration, web};
+use crate::config;
 use agent_engine::context::{ContextBudget, Layers, Project, RulesFile};
 use agent_engine::kernel::{
     BackgroundRequester, CallIds, Checks, ConfiguredModel, Kernel, KernelParts, SessionModels,
@@ -41,7 +41,7 @@ pub(super) struct SessionAgents {
     limits: config::Agents,
     timeout: Duration,
     compact_at: f64,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     session: Arc<OnceLock<ParentSession>>,
 }
 
@@ -68,13 +68,16 @@ struct ParentSession {
 
 impl SessionAgents {
     pub(super) fn new(
-        config: &Config,
+        options: &Options,
         (roles, model_searches): (Roles, bool),
         skill: Option<tools::SkillTool>,
         mcp: &McpServers,
-        tool_choice: &ToolChoice,
     ) -> Result<Self, OpenError> {
+        let config = &options.config.config;
         let limits = config.agents.clone();
+        let permits = limits.max_concurrent.min(Semaphore::MAX_PERMITS);
+        let permits =
+            options.agent_permits.clone().unwrap_or_else(|| Semaphore::new(permits).into());
         let session = Arc::new(OnceLock::<ParentSession>::new());
         let by_model = || {
             let session = Arc::clone(&session);
@@ -86,10 +89,10 @@ impl SessionAgents {
             skill,
             search: web::open_search(config)?.or_else(by_model),
             servers: mcp.servers.clone(),
-            tool_choice: tool_choice.clone(),
+            tool_choice: options.tools.clone(),
             timeout: parse_duration(&limits.timeout)?,
             compact_at: config.context.compact_at,
-            permits: Semaphore::new(limits.max_concurrent.min(Semaphore::MAX_PERMITS)),
+            permits,
             limits,
             session,
         })

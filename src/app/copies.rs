@@ -39,14 +39,6 @@ pub struct WorkCopy {
     is_new: bool,
 }
 
-/// A forked session and its copy of the project.
-pub struct SessionCopy {
-    pub id: String,
-    pub root: PathBuf,
-    /// Paths that could not be restored, with reasons.
-    pub missing: Vec<(String, String)>,
-}
-
 impl ProjectCopies {
     /// The directory of all copies of the project.
     pub fn place(&self) -> &Path {
@@ -174,13 +166,13 @@ impl ProjectCopies {
     }
 
     /// A new session with the conversation of another one up to this turn (`None`: all of it), in a copy with the files
-    /// as they were then.
+    /// as they were then. Says which paths could not be restored.
     pub fn fork_session(
         &self,
         storage: &Storage,
         id: &str,
         turn: Option<u32>,
-    ) -> Result<SessionCopy, OpenError> {
+    ) -> Result<(String, WorkCopy), OpenError> {
         let root = storage.work_copy(id).unwrap_or_else(|| self.project.clone());
         let roots = std::slice::from_ref(&root);
         let settings = checkpoint_settings(&self.loaded.config, roots, storage, id)?;
@@ -193,16 +185,22 @@ impl ProjectCopies {
         }
         // Fails if there is no such turn.
         let new = storage.fork_conversation(id, turn)?;
-        let copy = self.place.join(new_name("fork"));
+        let directory = self.place.join(new_name("fork"));
         let made = self
             .make_place()
-            .and_then(|()| disk::create_folder(&copy, 0o700))
-            .and_then(|()| history.create_scratch_copy(&copy, turn.unwrap_or(u32::MAX)))
-            .and_then(|missing| storage.set_work_copy(&new, &copy).map(|()| missing));
+            .and_then(|()| disk::create_folder(&directory, 0o700))
+            .and_then(|()| history.create_scratch_copy(&directory, turn.unwrap_or(u32::MAX)))
+            .and_then(|missing| storage.set_work_copy(&new, &directory).map(|()| missing));
+        let copy = WorkCopy { root: directory.clone(), directory, branch: None, is_new: true };
         match made {
-            Ok(missing) => Ok(SessionCopy { id: new, root: copy, missing }),
+            Ok(missing) => {
+                for (path, why) in missing {
+                    agent_ui::print_notice(&format!("{path} is not as it was then: {why}"));
+                }
+                Ok((new, copy))
+            }
             Err(error) => {
-                _ = disk::remove_folder(&copy);
+                self.remove(&copy);
                 _ = storage.delete(&new);
                 Err(usage(format!("the copy of the project: {error}")))
             }

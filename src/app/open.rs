@@ -155,11 +155,10 @@ impl PreparedSession {
         let keys = models.keys.iter().chain(&agents.keys).map(String::as_str);
         let masker = build_masker(config, &keys.collect::<Vec<_>>())?;
         let agents = Arc::new(SessionAgents::new(
-            config,
+            &options,
             (agents, models.main.searches),
             skills.tool.clone(),
             &mcp,
-            &options.tools,
         )?);
         Ok(Self {
             recorded,

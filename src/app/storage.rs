@@ -308,7 +308,7 @@ impl Storage {
     }
 
     /// The caller holds the lock of the session's log.
-    pub(super) fn delete(&self, id: &str) -> Result<(), OpenError> {
+    pub fn delete(&self, id: &str) -> Result<(), OpenError> {
         // First renamed, so that a half-deleted session cannot be resumed.
         let removed = self.sessions_folder().join(format!("{REMOVED_PREFIX}{id}"));
         let deleted = std::fs::rename(self.session_dir(id), &removed)

@@ -9,6 +9,7 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{self, AtomicBool};
 
 use clap::Args;
 use futures_util::StreamExt as _;
@@ -20,7 +21,8 @@ use tokio_util::sync::CancellationToken;
 use super::options::RunArgs;
 use super::{run, usage_error};
 use crate::app::{
-    OpenError, Options, ProjectCopies, Session, TakeOver, WorkCopy, find_failing_check, new_name,
+    OpenError, Options, ProjectCopies, Session, SessionChoice, StateDirs, Storage, TakeOver,
+    WorkCopy, find_failing_check, new_name, resolve_recorded_session,
 };
 use agent_protocol::control::{Ending, Interrupt, SessionControl};
 use agent_protocol::directives::UserInput;
@@ -37,12 +39,15 @@ pub(super) struct AttemptOptions {
     /// is taken over into the project
     #[arg(
         long, value_name = "N|MODEL,…",
-        conflicts_with_all = ["continue_latest", "resume", "worktree", "ephemeral", "session_id", "output_file", "json_schema"]
+        conflicts_with_all = ["worktree", "ephemeral", "session_id", "output_file", "json_schema"]
     )]
     pub(super) attempts: Option<AttemptModels>,
     /// With --attempts: end when one passes, or when all are done
     #[arg(long, value_name = "WHEN", requires = "attempts")]
     attempts_until: Option<AttemptsUntil>,
+    /// With --attempts and --fork: each begins with the conversation and the files as they were after this turn
+    #[arg(long, value_name = "N", requires_all = ["attempts", "fork"])]
+    turn: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -127,8 +132,12 @@ struct Attempts {
     options: Options,
     /// The options of each attempt, in the project.
     each_options: Vec<Options>,
+    /// The session that each attempt continues in a copy, up to a turn (`None`: all of it).
+    forked: Option<(Storage, String, Option<u32>)>,
     task: UserInput,
     ends_with_first: bool,
+    /// One attempt teaches what all could.
+    has_taught: AtomicBool,
     copies: ProjectCopies,
     /// Names of copies begin with this.
     prefix: String,
@@ -136,7 +145,7 @@ struct Attempts {
 
 pub(super) async fn run_attempts(
     args: &RunArgs,
-    options: Options,
+    mut options: Options,
     task: UserInput,
     models: &AttemptModels,
     control: &SessionControl,
@@ -150,18 +159,32 @@ pub(super) async fn run_attempts(
     if !config.checkpoints.enabled {
         return Err(usage_error("--attempts needs checkpoints: checkpoints.enabled is false"));
     }
+    let agent_permits = Semaphore::new(config.agents.max_concurrent.clamp(1, MAX_ATTEMPTS));
+    options.agent_permits = Some(Arc::new(agent_permits));
     let options_with = |model: &Option<String>| match model {
         None => Ok(options.clone()),
         Some(model) => {
             let mut args = args.clone();
             args.model.model = Some(model.clone());
-            run::session_options_of(&args, options.default_mode)
+            let agent_permits = options.agent_permits.clone();
+            let own = run::session_options_of(&args, options.default_mode)?;
+            Ok::<_, OpenError>(Options { agent_permits, ..own })
         }
+    };
+    let own = StateDirs::new(options.dirs.as_ref());
+    let forked = match resolve_recorded_session(&mut options.clone(), &own)?.0 {
+        None => None,
+        Some(id) if args.continued.fork => {
+            Some((options.session_storage(), id, args.attempts.turn))
+        }
+        Some(_) => return Err(usage_error("--attempts continues copies of a session: add --fork")),
     };
     let attempts = Attempts {
         copies: ProjectCopies::of(&options.root, &options.config, options.dirs.as_ref())?,
         each_options: models.0.iter().map(options_with).collect::<Result<_, _>>()?,
+        forked,
         task,
+        has_taught: AtomicBool::new(false),
         ends_with_first: args.attempts.attempts_until != Some(AttemptsUntil::All),
         prefix: new_name("attempt"),
         options,
@@ -203,16 +226,41 @@ impl Attempts {
         if self.options.config.config.checks.commands.is_empty() {
             return Ok(());
         }
-        let files = self.copies.copy_files(format!("{}-unchanged", self.prefix)).await;
-        let copy = self.copies.prepare(files, cancel).await?;
+        let (copy, session) = self.copy_project("unchanged", cancel).await?;
         let failure = self.find_failure(&copy.root, cancel).await;
         self.copies.remove(&copy);
+        self.delete(&session);
         failure?.map(drop).ok_or_else(|| {
             usage_error(
                 "the check passes already in an unchanged copy of the project, so it decides nothing: no attempt was \
                  started",
             )
         })
+    }
+
+    /// A copy, and the session of an attempt in it.
+    async fn copy_project(
+        &self,
+        name: &str,
+        cancel: &CancellationToken,
+    ) -> Result<(WorkCopy, SessionChoice), OpenError> {
+        let Some((storage, id, turn)) = self.forked.clone() else {
+            let files = self.copies.copy_files(format!("{}-{name}", self.prefix)).await;
+            return Ok((self.copies.prepare(files, cancel).await?, SessionChoice::New));
+        };
+        let copies = self.copies.clone();
+        let forking = tokio::task::spawn_blocking(move || copies.fork_session(&storage, &id, turn));
+        let (id, copy) = forking.await.map_err(|error| OpenError::Failed(error.to_string()))??;
+        let session = SessionChoice::Resume(id);
+        let prepared = self.copies.prepare((copy, Ok(())), cancel).await;
+        let copy = prepared.inspect_err(|_| self.delete(&session))?;
+        Ok((copy, session))
+    }
+
+    fn delete(&self, session: &SessionChoice) {
+        if let (SessionChoice::Resume(id), Some((storage, ..))) = (session, &self.forked) {
+            _ = storage.delete(id);
+        }
     }
 
     async fn find_failure(
@@ -286,24 +334,27 @@ impl Attempts {
         budget: SharedBudget,
     ) -> Result<Attempt, OpenError> {
         let others = budget.attempts.clone();
-        let files = self.copies.copy_files(format!("{}-{}", self.prefix, at + 1)).await;
-        let copy = self.copies.prepare(files, &control.cancellation_token()).await?;
-        let mut options = self.each_options[at].clone();
+        let name = (at + 1).to_string();
+        let (copy, session) = self.copy_project(&name, &control.cancellation_token()).await?;
+        let mut options = Options { session: session.clone(), ..self.each_options[at].clone() };
         options.enter_copy(&copy);
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(budget)];
         let opened = Box::pin(Session::open(options, control.clone(), sinks)).await;
-        let mut session = opened.inspect_err(|_| self.copies.remove(&copy))?;
+        let opened = opened.inspect_err(|_| {
+            self.copies.remove(&copy);
+            self.delete(&session);
+        });
+        let mut session = opened?;
         let Some(log) = session.log_path.clone() else {
             self.copies.remove(&copy);
             return Err(usage_error("--attempts needs sessions that are recorded"));
         };
         let finished = Box::pin(session.run(self.task.clone())).await;
-        // One attempt teaches what all could, and the others need not go on.
-        if is_good(&finished) && self.ends_with_first {
-            for (n, other) in others.iter().enumerate() {
-                if n != at {
-                    other.interrupt(Interrupt::Terminate);
-                }
+        if is_good(&finished) && !self.has_taught.swap(true, atomic::Ordering::Relaxed) {
+            let others = others.iter().enumerate().filter(|(n, _)| *n != at);
+            // They need not go on.
+            for (_, other) in others.filter(|_| self.ends_with_first) {
+                other.interrupt(Interrupt::Terminate);
             }
             session.finish_distillation(run::DISTILLATION_TIMEOUT).await;
         }

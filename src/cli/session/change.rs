@@ -149,12 +149,9 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
         let dirs = UserDirs::find();
         let loaded = options::load_config(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
         let copies = ProjectCopies::of(&root, &loaded, dirs.as_ref())?;
-        let copy = copies.fork_session(&storage, &id, args.turn)?;
-        for (path, why) in copy.missing {
-            agent_ui::print_notice(&format!("{path} is not as it was then: {why}"));
-        }
+        let (new, copy) = copies.fork_session(&storage, &id, args.turn)?;
         agent_ui::print_notice(&format!("the session works in {}", copy.root.display()));
-        copy.id
+        new
     } else {
         storage.fork(&id, args.turn)?
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::support::server::{Server, sse_calls, sse_text};
-use crate::support::{Test, has};
+use crate::support::{Test, has, wait_for};
 
 /// A repository with one commit of the files of the test.
 fn committed(test: Test) -> Test {
@@ -256,4 +256,136 @@ fn fork_with_a_worktree_has_the_files_and_the_conversation_of_the_turn() {
     assert!(!test.root().join("third.txt").exists() && test.root().join("second.txt").exists());
     test.agent(&["session", "undo", done.stdout.trim()]).expect_code(0);
     assert!(!copy.join("third.txt").exists() && copy.join("first.txt").exists());
+}
+
+#[test]
+fn attempts_begin_with_the_files_and_the_conversation_of_a_turn() {
+    let test = Test::new().file("a.txt", "one\n").script(&write_call("first.txt", "1\n"));
+    test.run(&["task one"]).expect_code(0);
+    let test = test.script(&write_call("second.txt", "2\n"));
+    test.run(&["-c", "task two"]).expect_code(0);
+    let beside = test.root().parent().unwrap().to_owned();
+    std::fs::write(beside.join("bad"), write_call("other.txt", "x\n")).unwrap();
+    std::fs::write(beside.join("good"), write_call("fixed.txt", "fixed\n")).unwrap();
+    let forked = ["run", "-c", "--fork", "--turn", "1", "--attempts", MODELS];
+    let check = ["--check", "[[ -e first.txt && -e fixed.txt ]]", "another way"];
+    let n_sessions = || std::fs::read_dir(test.sessions()).unwrap().count();
+    let wrong = [&["run", "-c", "--attempts", MODELS][..], &check].concat();
+    test.agent(&wrong).expect_code(2).expect_stderr("add --fork");
+    let no_turn = [&["run", "-c", "--fork", "--turn", "9", "--attempts", MODELS][..], &check];
+    test.agent(&no_turn.concat()).expect_code(2).expect_stderr("has no turn 9");
+    assert_eq!((n_sessions(), copies(&test).len()), (1, 0));
+    // What came after the turn is not there: the check, which forbids it, passes only in a copy.
+    let denied =
+        ["--check", "[[ -e first.txt && -e fixed.txt && ! -e second.txt ]]", "another way"];
+    let done = test.agent(&[&forked[..], &denied].concat());
+    done.expect_code(1).expect_stderr("in the project the check does not pass");
+    assert!(!test.root().join("fixed.txt").exists());
+    let done = test.agent(&[&forked[..], &check].concat()).expect_code(0);
+    assert!(done.stderr.contains("1 file of session"), "{done:?}");
+    assert_eq!(test.read("fixed.txt"), "fixed\n");
+    assert_eq!(test.read("second.txt"), "2\n");
+    let show = test.agent(&["session", "show"]).expect_code(0).stdout;
+    assert!(show.contains("task one") && !show.contains("task two"), "{show}");
+    let taken = done.stderr.split("session undo ").nth(1).unwrap().split('`').next().unwrap();
+    test.agent(&["session", "undo", taken]).expect_code(0);
+    assert!(!test.root().join("fixed.txt").exists() && test.root().join("first.txt").exists());
+}
+
+/// Kills `run --attempts` and sessions in the background; `AGENT_KILLS=200` is what docs/BENCHMARKS.md reports.
+#[test]
+#[ignore = "slow"]
+fn a_kill_at_any_point_leaves_no_process_loses_no_event_and_no_result_in_part() {
+    if !has("git", "a_kill_at_any_point_leaves_no_process_loses_no_event_and_no_result_in_part") {
+        return;
+    }
+    let n_kills = std::env::var("AGENT_KILLS").map_or(20, |n| n.parse().unwrap());
+    let line = "for i in 1 2 3 4 5 6 7 8 9; do echo fixed >f$i; done; rm b.txt; echo fixed >a.txt";
+    let good = format!("call: Bash {}\n---\ntext: done\n", json!({"command": line}));
+    let project = || {
+        let test = Test::in_memory().file("a.txt", "one\n").file("b.txt", "two\n");
+        committed(test).script(&good)
+    };
+    let attempts = ["run", "--attempts", "2", "--check", "test -e f9", "task"];
+    let background = ["run", "--background", "task"];
+    let options = ["--model", "script:../script", "--allow", "Bash"];
+    let (mut seed, mut n_taken) = (0x2545_f491_4f6c_dd1d_u64, 0);
+    let whole = project();
+    let begun = std::time::Instant::now();
+    whole.agent(&[&attempts[..], &options].concat()).expect_code(0);
+    let took = u64::try_from(begun.elapsed().as_micros()).unwrap();
+    let result = files(&whole);
+    for point in 0..n_kills {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let (test, is_background) = (project(), point % 3 == 0);
+        let before = files(&test);
+        let args = if is_background { &background[..] } else { &attempts[..] };
+        let mut child = test.spawn(&[args, &options].concat());
+        std::thread::sleep(std::time::Duration::from_micros(seed % took));
+        child.kill().unwrap();
+        if is_background {
+            // One that has just ended is no longer there.
+            for pid in processes_in(&test) {
+                let kill = format!("kill -9 {pid} 2>/dev/null");
+                _ = std::process::Command::new("bash").args(["-c", &kill]).status();
+            }
+        }
+        child.wait().unwrap();
+        wait_for(|| processes_in(&test).is_empty());
+        let logs: Vec<(String, Vec<u8>)> = std::fs::read_dir(test.sessions())
+            .into_iter()
+            .flatten()
+            .map(|session| session.unwrap())
+            .filter_map(|session| {
+                let log = std::fs::read(session.path().join("events.jsonl")).ok()?;
+                let n_whole = log.iter().rposition(|byte| *byte == b'\n')? + 1;
+                Some((session.file_name().into_string().unwrap(), log[..n_whole].to_vec()))
+            })
+            .collect();
+        // What was taken over, in whole or in part, can be taken back.
+        if !is_background && files(&test) != before {
+            n_taken += u32::from(files(&test) == result);
+            let is_undone = |(id, _): &(String, Vec<u8>)| {
+                test.agent(&["session", "undo", id, "--force"]);
+                files(&test) == before
+            };
+            assert!(logs.iter().any(is_undone), "point {point}: {:?}", files(&test));
+        }
+        std::fs::write(test.root().parent().unwrap().join("script"), "text: on").unwrap();
+        for (id, log) in &logs {
+            for (n, line) in log.split(|byte| *byte == b'\n').enumerate() {
+                let event: serde_json::Value = serde_json::from_slice(line).unwrap_or_default();
+                assert!(line.is_empty() || event["seq"] == n + 1, "point {point}: {event}");
+            }
+            test.run(&["--resume", id, "go on"]).expect_code(0);
+            let after = std::fs::read(test.sessions().join(id).join("events.jsonl")).unwrap();
+            assert!(after.starts_with(log), "point {point}: a written event was lost");
+        }
+    }
+    crate::support::say(&format!(
+        "{n_taken} of {n_kills} kills came after the result was taken over"
+    ));
+}
+
+/// The files of the project with their contents.
+fn files(test: &Test) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(test.root()).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        entries.filter_map(|it| Some((it.clone(), std::fs::read(it).ok()?))).collect();
+    files.sort();
+    files
+}
+
+/// Processes that work in the project, or in a copy of it.
+fn processes_in(test: &Test) -> Vec<u32> {
+    let place = test.root().parent().unwrap().canonicalize().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let processes = processes.filter_map(|process| {
+        let pid = process.file_name().to_str()?.parse().ok()?;
+        let is_in = std::fs::read_link(process.path().join("cwd")).ok()?.starts_with(&place);
+        is_in.then_some(pid)
+    });
+    processes.collect()
 }

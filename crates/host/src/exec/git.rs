@@ -144,7 +144,8 @@ impl Git {
 
     /// Removes a working tree, and its branch if `HEAD` has its commits.
     pub fn remove_worktree(&self, work_tree: &Path, path: &Path, branch: &str) -> io::Result<()> {
-        self.run(work_tree, &["worktree", "remove", "--force", "--", &path.to_string_lossy()])?;
+        // Without a directory, only the branch may be left.
+        _ = self.run(work_tree, &["worktree", "remove", "--force", "--", &path.to_string_lossy()]);
         self.run(work_tree, &["branch", "--quiet", "-d", "--", branch]).map(drop)
     }
 
