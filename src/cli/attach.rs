@@ -6,7 +6,7 @@
 mod connection;
 
 use std::collections::{HashMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -16,18 +16,21 @@ use super::chat::{self, ChatFiles};
 use super::options::{self, ContinueOptions, RunArgs, ToolOptions};
 use super::sdk::permission::decision_json;
 use super::session::find_session_by_id;
-use crate::app::{OpenError, SessionStatus, Storage};
+use crate::app::{self, OpenError, SessionStatus, StateDirs, Storage};
 use crate::config::UserDirs;
 use agent_protocol::control::{Ending, SessionControl};
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::hook::json::claude_mode_name;
+use agent_protocol::provider::Effort;
 use agent_protocol::question::UserAnswer;
 use agent_ui::tui::{
     Chat, ChatHandle, ChatRequest, ChatUpdate, CommandAction, CommandTiming, Settings, WorkOutcome,
 };
 use connection::Connection;
 
+/// Begins the id of a request to change the model, before the model.
+const SET_MODEL: &str = "model ";
 /// As for every program that drives a session.
 const NO_FULL_MODE: &str = "mode full is chosen when a session begins: `agent run --background -y`";
 
@@ -71,9 +74,11 @@ async fn attach(
     let short = storage.short_id(&status.id);
     let display_mode = chat::display_mode(args.plain).map_err(OpenError::Usage)?;
     let connection = Connection::open(status, &short)?;
-    let (root, dirs) = (status.project.as_path(), UserDirs::find());
-    let config = options::load_config(root, dirs.as_ref(), &ToolOptions::default(), None)?;
-    let files = ChatFiles::new(root, dirs.as_ref());
+    let dirs = UserDirs::find();
+    let root = storage.work_copy(&status.id).unwrap_or_else(|| status.project.clone());
+    let config =
+        options::load_config(&status.project, dirs.as_ref(), &ToolOptions::default(), None)?;
+    let files = ChatFiles::new(&root, dirs.as_ref());
     let settings = chat::chat_settings(&RunArgs::default(), &config, &files)?;
     let settings = Settings { full_mode_refusal: Some(NO_FULL_MODE), ..settings };
     let mut chat = chat::start_screen(settings, display_mode)?;
@@ -81,6 +86,7 @@ async fn attach(
         handle: chat.handle.clone(),
         connection,
         files,
+        root,
         seq: 0,
         is_working: false,
         outcome: WorkOutcome::Succeeded,
@@ -104,6 +110,7 @@ struct AttachedChat {
     handle: ChatHandle,
     connection: Connection,
     files: ChatFiles,
+    root: PathBuf,
     /// Of the last event that was shown.
     seq: u64,
     is_working: bool,
@@ -171,8 +178,17 @@ impl AttachedChat {
                 self.open_requests.insert(call.to_owned(), line["request_id"].clone());
             }
             "control_response" => {
-                if let Some(why) = line["response"]["error"].as_str() {
+                let response = &line["response"];
+                if let Some(why) = response["error"].as_str() {
                     self.refuse(why);
+                }
+                let id = response["request_id"].as_str().unwrap_or_default();
+                if let Some(model) = id.strip_prefix(SET_MODEL) {
+                    if response["subtype"] == "success" {
+                        let now = format!("the model is {model} now");
+                        self.handle.send(ChatUpdate::Note(true, now));
+                    }
+                    self.show_idle();
                 }
             }
             "system" if line["state"] == "running" => self.is_working = true,
@@ -255,6 +271,13 @@ impl AttachedChat {
             ChatRequest::RunCommand(CommandAction::Compact, focus) => {
                 self.send_message(&format!("/compact {focus}"), &[]);
             }
+            ChatRequest::RunCommand(CommandAction::Model, model) if is_model_name(&model) => {
+                let body = json!({"subtype": "set_model", "model": model});
+                self.request_with_id(&format!("{SET_MODEL}{model}"), &body);
+            }
+            ChatRequest::RunCommand(CommandAction::Undo, arguments) => {
+                self.request(&json!({"subtype": "undo", "arguments": arguments}));
+            }
             ChatRequest::RunCommand(action, arguments) => {
                 let name = action.command().name;
                 self.refuse(&format!(
@@ -265,7 +288,14 @@ impl AttachedChat {
                 }
             }
             ChatRequest::AddToHistory(message) => self.files.append_history(&message),
-            ChatRequest::ListFiles => self.handle.send(ChatUpdate::Files([].into())),
+            ChatRequest::ListFiles => {
+                let (root, handle) = (self.root.clone(), self.handle.clone());
+                std::thread::spawn(move || {
+                    let workspace = app::open_workspace(&root, &[], &StateDirs::find());
+                    let files = workspace.map(|it| chat::project_files(&it, Vec::new()));
+                    handle.send(ChatUpdate::Files(files.unwrap_or_else(|_| [].into())));
+                });
+            }
             ChatRequest::RunShell(id, command) => {
                 let output = "not run: use another terminal".to_owned();
                 let (n_omitted, exit_code) = (0, None);
@@ -295,7 +325,10 @@ impl AttachedChat {
     }
 
     fn request(&mut self, body: &Value) {
-        let id = uuid::Uuid::now_v7().to_string();
+        self.request_with_id(&uuid::Uuid::now_v7().to_string(), body);
+    }
+
+    fn request_with_id(&mut self, id: &str, body: &Value) {
         let line = json!({"type": "control_request", "request_id": id, "request": body});
         self.connection.send(&line);
     }
@@ -306,6 +339,11 @@ impl AttachedChat {
         let response = json!({"subtype": "success", "request_id": id, "response": answer});
         self.connection.send(&json!({"type": "control_response", "response": response}));
     }
+}
+
+/// Without an effort, which the control protocol does not have.
+fn is_model_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(char::is_whitespace) && Effort::from_name(text).is_none()
 }
 
 fn answer_json(answer: UserAnswer) -> (String, Value) {

@@ -27,9 +27,10 @@ use agent_ui::tui::{
     PagePlace, Settings, WorkOutcome,
 };
 pub(super) use chat_files::ChatFiles;
+pub(super) use jobs::project_files;
 use jobs::{FinishedUserCommand, Jobs};
 use next_step::{
-    ContinuationSink, NextStep, detachable_id, ended_commands_news, next_step, rewind_session,
+    ContinuationSink, NextStep, ended_commands_news, next_step, reopenable_id, rewind_session,
 };
 use rules::StoredRules;
 use session_work::{SessionWork, run_session_work, work_for_command};
@@ -231,7 +232,8 @@ async fn run_chat(
         chat.handle.send(news);
     }
     let shown = chat.end();
-    worktree::finish(worktree);
+    // A session that goes on needs its copy.
+    worktree::finish(worktree.filter(|_| detached.is_none()));
     match (last, detached) {
         (Some(id), Some(message)) => {
             return Ok(continue_in_background(args, &options, &id, message));
@@ -337,7 +339,7 @@ async fn run_session_loop(
                         session.apply_requested_mode();
                     }
                     ChatRequest::Connect => jobs.spawn(session.connect()),
-                    ChatRequest::RunCommand(CommandAction::Detach, message) => match NextStep::detach(session, options, message) {
+                    ChatRequest::RunCommand(CommandAction::Detach, message) => match NextStep::detach(session, message) {
                         Ok(next) => return next,
                         Err(reason) => handle.send(ChatUpdate::Note(false, reason)),
                     },
@@ -368,7 +370,7 @@ async fn run_session_loop(
             continue;
         };
         control.begin_turn();
-        let may_detach = detachable_id(session, options);
+        let may_detach = reopenable_id(session);
         let is_done = {
             let working = run_session_work(session, options, &handle, next_work);
             tokio::pin!(working);
@@ -496,7 +498,7 @@ fn list_pins(session: &Session) -> String {
     if pins.is_empty() { "there are no pins; /pin TEXT adds one\n".to_owned() } else { pins }
 }
 
-fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
+pub(super) fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
     let mut options = UndoOptions::default();
     let mut target = UndoTarget::Latest;
     for word in arguments.split_whitespace() {

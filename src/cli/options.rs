@@ -226,7 +226,7 @@ pub(super) struct RunArgs {
     /// Work without a terminal; print the session's id, and return (`agent ps`, `agent attach`)
     #[arg(long, conflicts_with_all = [
         "ephemeral", "output_format", "input_format", "output_file", "permission_prompt_tool",
-        "replay_user_messages", "include_partial_messages", "quiet", "verbose", "worktree", "attempts",
+        "replay_user_messages", "include_partial_messages", "quiet", "verbose", "attempts",
     ])]
     pub(super) background: bool,
     /// The process that `--background` starts
@@ -242,9 +242,10 @@ pub(super) struct RunArgs {
 }
 
 impl RunArgs {
-    /// Keeps the options that are neither the model's nor the choice of a session.
+    /// Keeps the options that are neither the model's nor the choice of a session or of its copy.
     pub(super) fn with_given(self, matches: &clap::ArgMatches) -> Self {
-        const OWN: [&str; 6] = ["continue", "resume", "fork", "model", "effort", "plain"];
+        const OWN: [&str; 8] =
+            ["continue", "resume", "fork", "model", "effort", "plain", "worktree", "with-changes"];
         let command = Self::augment_args(clap::Command::new("run"));
         let mut given = Vec::new();
         for arg in command.get_arguments() {

@@ -29,8 +29,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::options::RunArgs;
 use super::run::{self, TaskInput};
 use super::stdout::{self, Output};
-use super::{print_notices, report_error, usage_error};
-use crate::app::{self, BackgroundRecord, OpenError, Options, Session};
+use super::{print_notices, report_error, usage_error, worktree};
+use crate::app::{self, BackgroundRecord, OpenError, Options, ProjectCopies, Session, WorkCopy};
 use crate::compat;
 use agent_engine::mcp::ToolScope;
 use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
@@ -137,12 +137,17 @@ async fn serve_program(
         _ => None,
     };
     let introduction = introduces.as_ref().map(|(_, body)| body);
-    let opened = Box::pin(open_session(args, introduction, (program, &start), control));
+    let mut worktree = None;
+    let opening = open_session(args, introduction, (program, &start), control, &mut worktree);
+    let opened = Box::pin(opening);
     let opened = tokio::select! {
         opened = opened => Some(opened),
         () = async { control.cancellation_token().cancelled().await } => None,
         () = program.lost().cancelled() => None,
     };
+    if !matches!(opened, Some(Ok(_))) {
+        worktree::finish(worktree.take());
+    }
     let mut driven = match opened {
         Some(Ok(driven)) => driven,
         Some(Err(error)) => {
@@ -172,6 +177,7 @@ async fn serve_program(
         record.remove_socket();
     }
     Box::pin(driven.close()).await;
+    worktree::finish(worktree);
     code
 }
 
@@ -203,17 +209,17 @@ async fn open_session(
     introduction: Option<&Value>,
     (program, start): (&Program, &Start<'_>),
     control: &SessionControl,
+    worktree: &mut Option<(ProjectCopies, WorkCopy)>,
 ) -> Result<DrivenSession, OpenError> {
-    if args.worktree.worktree.is_some() || args.attempts.attempts.is_some() {
+    let is_driven = matches!(start, Start::Driven(_));
+    if is_driven && args.worktree.worktree.is_some() || args.attempts.attempts.is_some() {
         let why = "--worktree and --attempts need a task; a program names the directory of its session with -C";
         return Err(usage_error(why));
     }
-    let default_mode = match start {
-        Start::Driven(_) => PermissionMode::Ask,
-        Start::Background(..) => PermissionMode::AutoEdit,
-    };
+    let default_mode = if is_driven { PermissionMode::Ask } else { PermissionMode::AutoEdit };
     let mut options = run::session_options(args, default_mode)?;
     apply_introduction(&mut options, introduction)?;
+    *worktree = args.worktree.open(&mut options, &control.cancellation_token()).await?;
     let queued_input = match start {
         Start::Driven(_) => VecDeque::new(),
         Start::Background(task, _) => {

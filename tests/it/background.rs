@@ -173,7 +173,7 @@ fn attached_chat_steers_and_interrupts() {
     std::fs::remove_file(test.root().join("go")).unwrap();
     pty.say("once more");
     pty.wait_for("again");
-    pty.send("/undo\r");
+    pty.send("/redo\r");
     pty.wait_for("needs the session's own chat");
     // A second chat takes over.
     let mut second = Pty::start(&test, &["attach", &session.id], 24, 80, "xterm-256color");
@@ -181,6 +181,69 @@ fn attached_chat_steers_and_interrupts() {
     assert!(pty.all().contains("taken over"), "{}", pty.all());
     second.wait_for("again");
     second.leave();
+    session.wait().expect_code(0);
+}
+
+#[test]
+fn attached_chat_lists_files_changes_the_model_and_undoes() {
+    let test = Test::new()
+        .file("notes.txt", "")
+        .script(&format!("{WRITES}\n---\ntimes: any\ntext: again"));
+    std::fs::write(test.root().parent().unwrap().join("other"), "times: any\ntext: from the other")
+        .unwrap();
+    let session = asking(&test);
+    let mut pty = Pty::start(&test, &["attach", &session.id], 24, 80, "xterm-256color");
+    pty.wait_for_question();
+    pty.send("y");
+    pty.wait_for("it is written");
+    pty.wait_for("/help");
+    pty.send("@not");
+    pty.wait_for("notes.txt");
+    pty.send("\x15");
+    pty.send("/undo\r");
+    wait_for(|| !test.root().join("a.txt").exists());
+    pty.send("/undo\r");
+    pty.wait_for("there is no change to undo");
+    pty.say("/model nowhere/m");
+    pty.wait_for("unknown provider");
+    pty.say("/model script:../other");
+    pty.wait_for("the model is script:../other now");
+    pty.say("go on");
+    pty.wait_for("from the other");
+    pty.leave();
+    session.wait().expect_code(0);
+}
+
+#[test]
+fn a_session_in_the_background_works_in_a_worktree() {
+    if !has("git", "a_session_in_the_background_works_in_a_worktree") {
+        return;
+    }
+    let test = Test::new().file("one.txt", "one\n").script(WRITES);
+    for line in ["init -q", "add .", "-c user.name=t -c user.email=t@t commit -qm first"] {
+        let mut git = std::process::Command::new("git");
+        assert!(git.args(line.split(' ')).current_dir(test.root()).status().unwrap().success());
+    }
+    let session = Background::start(&test, &["--worktree=fix", "write it"]);
+    session.wait().expect_code(0);
+    let notices = std::fs::read_to_string(session.folder().join("notices.txt")).unwrap();
+    let copy = notices.split("worktree ").nth(1).unwrap().split(',').next().unwrap();
+    assert_eq!(std::fs::read_to_string(Path::new(copy).join("a.txt")).unwrap(), "one\n");
+    assert!(!test.root().join("a.txt").exists());
+    // The copy of a chat that goes on in the background stays.
+    std::fs::write(test.root().parent().unwrap().join("script"), WAITS).unwrap();
+    let mut pty = Pty::chat(&test, &["--permission-mode", "auto-edit", "--worktree=chat"]);
+    pty.wait_for("/help");
+    pty.say("wait for it");
+    pty.wait_for("until [ -e go ]");
+    pty.send("/detach\r");
+    assert_eq!(pty.end(), 0);
+    let running = test.agent(&["ps", "--json"]).stdout;
+    let running: Value = serde_json::from_str(running.trim()).unwrap();
+    let session = Background { test: &test, id: running["id"].as_str().unwrap().to_owned() };
+    let copy = Path::new(copy).with_file_name("chat");
+    assert!(copy.is_dir());
+    std::fs::write(copy.join("go"), "").unwrap();
     session.wait().expect_code(0);
 }
 

@@ -446,7 +446,10 @@ fn memory_arguments(arguments: &str) -> Result<String, String> {
 }
 
 /// Sorted, without ignored files; then these resources of MCP servers.
-fn project_files(workspace: &Workspace, resources: Vec<String>) -> Arc<[String]> {
+pub(in crate::cli) fn project_files(
+    workspace: &Workspace,
+    resources: Vec<String>,
+) -> Arc<[String]> {
     let Ok(base) = workspace.resolve(".") else { return Arc::new([]) };
     let files = parking_lot::Mutex::new(Vec::new());
     let walk = Walk { base, rules: WalkRules::default(), depth: None };

@@ -33,12 +33,8 @@ pub(super) struct RewindRequest {
 
 impl NextStep {
     /// While nothing runs.
-    pub(super) fn detach(
-        session: &Session,
-        options: &Options,
-        message: String,
-    ) -> Result<Self, String> {
-        detachable_id(session, options)?;
+    pub(super) fn detach(session: &Session, message: String) -> Result<Self, String> {
+        reopenable_id(session)?;
         let why = match (message.is_empty(), session.has_begun()) {
             (true, _) => {
                 "nothing runs: `/detach TASK` works on a task in the background, `/quit` ends the chat"
@@ -161,16 +157,6 @@ pub(super) fn reopenable_id(session: &Session) -> Result<String, String> {
         ));
     }
     Ok(session.id().to_owned())
-}
-
-/// The id of a session that may continue in another process.
-pub(super) fn detachable_id(session: &Session, options: &Options) -> Result<String, String> {
-    match options.project {
-        Some(_) => {
-            Err("a session in a copy of the project does not continue in the background".to_owned())
-        }
-        None => reopenable_id(session),
-    }
 }
 
 /// The session is opened again with the directory.

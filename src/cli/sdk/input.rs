@@ -75,7 +75,7 @@ impl ControlRequest {
     }
 
     pub(super) fn needs_idle(&self) -> bool {
-        self.body["subtype"] == "set_model" || self.body["subtype"] == "rewind_files"
+        ["set_model", "rewind_files", "undo"].iter().any(|it| self.body["subtype"] == *it)
     }
 }
 

@@ -15,6 +15,7 @@ use super::program::Program;
 use super::program_sink::SharedStatus;
 use super::servers::ServerSenders;
 use crate::app::{Options, Session, UndoOptions};
+use crate::cli::chat;
 use crate::config;
 use agent_engine::mcp::{ServerState, Servers};
 use agent_host::exec::Exec;
@@ -50,6 +51,8 @@ pub(super) enum DeferredRequest {
     Compact(String),
     /// `rewind_files`: id of the message, and whether to change nothing.
     Rewind(String, bool),
+    /// `undo`: the arguments of `/undo`.
+    Undo(String),
 }
 
 impl RequestHandler {
@@ -112,10 +115,14 @@ impl RequestHandler {
                 let name = text("model").filter(|name| *name != "default").map(str::to_owned);
                 return Some((id, DeferredRequest::Model(name)));
             }
+            "rewind_files" | "undo" if is_busy => {
+                Err("a turn is running: wait until it has ended, or interrupt it".to_owned())
+            }
+            "undo" => {
+                let arguments = text("arguments").unwrap_or_default().to_owned();
+                return Some((id, DeferredRequest::Undo(arguments)));
+            }
             "rewind_files" => match text("user_message_id") {
-                Some(_) if is_busy => {
-                    Err("a turn is running: rewind when it has ended, or interrupt it".to_owned())
-                }
                 Some(message) => {
                     let is_dry = request["dry_run"] == true;
                     return Some((id, DeferredRequest::Rewind(message.to_owned(), is_dry)));
@@ -249,6 +256,7 @@ pub(super) async fn perform_deferred(
             let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
             session.compact(focus).await.map(Value::from)
         }
+        DeferredRequest::Undo(arguments) => chat::undo(session, &arguments).map(|()| json!({})),
         DeferredRequest::Rewind(message, is_dry) => {
             let turn =
                 status.lock().message_turns.iter().find(|(id, _)| *id == message).map(|it| it.1);
