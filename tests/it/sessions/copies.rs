@@ -365,15 +365,15 @@ fn a_kill_at_any_point_leaves_no_process_loses_no_event_and_no_result_in_part() 
         }
     }
     crate::support::say(&format!(
-        "{n_taken} of {n_kills} kills came after the result was taken over"
+        "{n_taken} of {n_kills} kills came after the whole result was taken over"
     ));
 }
 
 /// The files of the project with their contents.
-fn files(test: &Test) -> Vec<(PathBuf, Vec<u8>)> {
-    let entries = std::fs::read_dir(test.root()).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> =
-        entries.filter_map(|it| Some((it.clone(), std::fs::read(it).ok()?))).collect();
+fn files(test: &Test) -> Vec<(std::ffi::OsString, Vec<u8>)> {
+    let entries = std::fs::read_dir(test.root()).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter_map(|it| Some((it.file_name(), std::fs::read(it.path()).ok()?)));
+    let mut files: Vec<_> = files.collect();
     files.sort();
     files
 }
