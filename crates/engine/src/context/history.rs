@@ -265,10 +265,10 @@ impl History {
     pub fn apply(&mut self, event: &Event) {
         self.place = event.header.place;
         match &event.body {
-            EventBody::TurnStarted(message) | EventBody::TurnSteered(message) => {
-                if !message.blocked {
-                    self.add_user_message(message.model_text(), &message.images);
-                }
+            EventBody::TurnStarted(message) | EventBody::TurnSteered(message)
+                if !message.blocked =>
+            {
+                self.add_user_message(message.model_text(), &message.images);
             }
             EventBody::UserCommand { command, output, exit_code } => {
                 let how = exit_code
