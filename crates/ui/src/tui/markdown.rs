@@ -17,6 +17,8 @@ use block::{RenderedBlock, render_block};
 /// Limits the cost of a frame.
 const MAX_OPEN_BYTES: usize = 16 * 1024;
 const PART_BYTES: usize = 64 * 1024;
+/// Of a table that streams: more than the live area shows.
+const LIVE_ROWS: usize = 32;
 const CODE_INDENT: &str = "  ";
 
 pub(super) fn render(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
@@ -143,7 +145,11 @@ impl MarkdownStream {
             let head = text.lines().next().map(|row| escape_prose(row).into_owned());
             (head.into_iter().map(|row| Line::styled(row, quiet)).collect(), false)
         } else {
-            let (block, is_joined) = self.render_open_block(&close_inline_markup(text), options);
+            let (from, _) = text.rmatch_indices('\n').nth(LIVE_ROWS).unwrap_or_default();
+            let head = table_head(&text[..from]);
+            let rows = head.map(|head| head + &text[from + 1..]);
+            let text = close_inline_markup(rows.as_deref().unwrap_or(text));
+            let (block, is_joined) = self.render_open_block(&text, options);
             (block.lines, is_joined)
         };
         if self.has_begun && !is_joined && !lines.is_empty() {
