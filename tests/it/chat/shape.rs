@@ -167,7 +167,7 @@ fn plan_is_shown_while_a_parallel_call_still_runs() {
     pty.wait_for("/help");
     let all = pty.all();
     // The change is one line; the whole list is printed once.
-    for text in ["· todo 0/2   → wait for it\n", "Todos 0/2  a wait\n"] {
+    for text in ["· todo 0/2  → wait for it\n", "Todos 0/2  a wait\n"] {
         assert_eq!(all.matches(text).count(), 1, "{text}\n{all}");
     }
 }
@@ -195,7 +195,7 @@ fn todos_are_a_line_per_change_and_a_list_at_the_end_of_their_turn() {
     let all = pty.all();
     for text in [
         "Done here.\n",
-        "· todo 0/20   → part 0\n",
+        "· todo 0/20  → part 0\n",
         "✓ todo 1/20 part 0  → part 1\n",
         "✓ todo 3/20 part 1; part 2  → part 3\n",
         "Todos 3/20  much\n  ✓ part 0\n",

@@ -163,9 +163,8 @@ pub(super) fn running_shell_lines(
     tail: &str,
     options: RenderOptions,
 ) -> Vec<Line<'static>> {
-    let mut lines = vec![title_line(("! ", StyleRole::User), "", command, "", options)];
-    lines.extend(live_output_lines(tail, options));
-    lines
+    let title = title_line(("! ", StyleRole::User), "", command, "", options);
+    std::iter::once(title).chain(live_output_lines(tail, options)).collect()
 }
 
 /// A blank line separates different groups.
@@ -264,6 +263,8 @@ impl Cell {
                 }
                 lines
             }
+            // The end of the turn says that checks passed.
+            Self::Check(check) if check.passed && detail == Detail::Brief => Vec::new(),
             Self::Check(check) => {
                 let CheckRun { command, passed, outcome, tail } = &**check;
                 let mark =
@@ -317,14 +318,12 @@ impl Cell {
     }
 }
 
-/// Completed todos are left out first, then the most distant ones.
+/// In at least one row. Completed todos are left out first, then the most distant ones.
 pub(super) fn plan_lines(plan: &Plan, options: RenderOptions, most: usize) -> Vec<Line<'static>> {
-    let mut head = format!("Todos {}", plan.progress());
-    if !plan.summary.is_empty() {
-        head.push_str(&format!("  {}", escape_prose(&plan.summary).replace('\n', " ")));
-    }
-    let mut lines = vec![options.cut_line(&head, StyleRole::Strong)];
-    let room = most.saturating_sub(1).max(1);
+    let summary = escape_prose(&plan.summary).replace('\n', " ");
+    let head = format!("Todos {}  {summary}", plan.progress());
+    let mut lines = vec![options.cut_line(head.trim_end(), StyleRole::Strong)];
+    let room = most - 1;
     let current = plan
         .todos
         .iter()
@@ -354,7 +353,7 @@ fn turn_end_lines(
     let own_ms = finished.time_ms.saturating_sub(finished.waiting_ms);
     // A quick answer without tool calls needs no summary.
     let is_trifle = finished.ending.is_success() && finished.rounds <= 1 && own_ms < 10_000;
-    if is_trifle && detail == Detail::Brief {
+    if is_trifle && finished.verified != Some(true) && detail == Detail::Brief {
         return Vec::new();
     }
     // (`/cost` has the totals.)
@@ -417,9 +416,7 @@ fn turn_end_lines(
             }
             Some(_) | None => finished.result.trim_end().to_owned(),
         };
-        for line in escape_prose(&report).lines() {
-            details.extend(wrap_detail(line));
-        }
+        details.extend(escape_prose(&report).lines().flat_map(wrap_detail));
     }
     let wrap = |spans: &[Span<'static>]| options.wrap(&Span::raw(""), &Span::raw("  "), spans);
     let title = format!("{mark} {}", escape_prose(word));
@@ -432,7 +429,10 @@ fn turn_end_lines(
     }
     // What happened, the todos, the totals.
     lines.append(&mut details);
-    lines.extend(plan.map_or_else(Vec::new, |plan| plan_lines(plan, options, usize::MAX)));
+    // Each todo of a list without open ones was shown when it was completed.
+    let is_done = plan.is_some_and(|plan| plan.open_todos().next().is_none());
+    let most = if is_done && detail == Detail::Brief { 1 } else { usize::MAX };
+    lines.extend(plan.map_or_else(Vec::new, |plan| plan_lines(plan, options, most)));
     lines.extend(wrap(&[head, options.span(facts.join(" · "), StyleRole::Quiet)]));
     lines
 }
@@ -448,11 +448,8 @@ fn report_summary(
     // The user already knows which permission was denied.
     if !is_denied || report.next.is_empty() {
         let n_errors = finished.errors.len() - usize::from(is_last_error_shown);
-        text.extend(
-            finished.errors[..n_errors]
-                .iter()
-                .map(|error| format!("{}\n", error_parts(error).join("; "))),
-        );
+        let errors = finished.errors[..n_errors].iter();
+        text.extend(errors.map(|error| error_parts(error).join("; ") + "\n"));
         for tried in &report.attempts {
             let times = match tried.times {
                 1 => "once".to_owned(),
@@ -461,9 +458,8 @@ fn report_summary(
             text.push_str(&format!("tried {times}: {} ({})\n", tried.what, tried.failure));
         }
     }
-    for (path, how) in &report.files_undone {
-        text.push_str(&format!("undone: {path} {how}\n"));
-    }
+    let undone = report.files_undone.iter();
+    text.extend(undone.map(|(path, how)| format!("undone: {path} {how}\n")));
     let trace = (!is_denied && !is_last_error_shown).then_some("/trace shows every step");
     let undo = (!report.files_changed.is_empty()).then_some("/undo undoes the changes");
     text + &trace.into_iter().chain(undo).collect::<Vec<_>>().join(" · ")

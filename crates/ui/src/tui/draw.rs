@@ -10,7 +10,8 @@ use ratatui::text::{Line, Span};
 
 use self::footer::Footer;
 use super::cells::{
-    CallState, CellGroup, Detail, RenderOptions, format_seconds, plan_lines, running_shell_lines,
+    Call, CallState, CellGroup, Detail, RenderOptions, format_seconds, plan_lines,
+    running_shell_lines,
 };
 use super::conversation::{Conversation, TurnActivity};
 use super::keys::KeyAction;
@@ -18,7 +19,6 @@ use super::screen::LiveArea;
 use super::state::{Focus, State};
 use super::text::{truncate, width};
 use super::theme::StyleRole;
-use agent_protocol::plan::TodoStatus;
 use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 
@@ -28,7 +28,7 @@ const NOT_A_COMMAND: &str = "text, not a command: for a command type the first c
 const NO_DATA_AFTER: Duration = Duration::from_secs(10);
 const TITLE_COLUMNS: usize = 80;
 const PLAN_ROWS: usize = 6;
-/// The blank rows around the call are included.
+/// A call and its output.
 const CALL_ROWS: usize = 4;
 
 impl State {
@@ -81,9 +81,12 @@ impl State {
         let quiet = options.style(StyleRole::Quiet);
         let waiting = self.queue_lines(options, room.saturating_sub(CALL_ROWS).max(1));
         let mut end = Vec::new();
+        // Two rows of the plan are enough, and two are blank.
+        let room_above = room.saturating_sub(waiting.len() + 4);
+        let agents = self.conversation.agent_lines(options, room_above, self.now);
         // The end of a turn prints the plan. Running calls matter more than the plan.
         if self.conversation.turn.is_some() && self.pending_question.is_none() {
-            let taken = if waiting.is_empty() { 2 } else { waiting.len() + CALL_ROWS };
+            let taken = waiting.len() + 2 + CALL_ROWS.max(agents.len());
             end.extend(self.todo_lines(options, room.saturating_sub(taken).min(PLAN_ROWS)));
         }
         end.extend(waiting);
@@ -97,15 +100,16 @@ impl State {
                 lines.push(options.cut_line(&text, StyleRole::Quiet));
             }
             lines.extend(self.conversation.held_lines(options));
-            // The call of a question is shown with the question.
+            // A question hides its own call, and those that wait.
             let questioned = self.questioned_call();
+            let is_running = |call: &&Call| !matches!(call.state, CallState::Waiting);
             let calls = self.conversation.open_calls();
             let calls = calls.filter(|call| Some(&*call.id) != questioned && call.tool != "Task");
-            let calls: Vec<_> = calls.collect();
-            let running = calls.iter().filter(|call| !matches!(call.state, CallState::Waiting));
-            let n_running = running.count();
+            let calls = calls.filter(|call| questioned.is_none() || is_running(call));
+            let calls: Vec<&Call> = calls.collect();
+            let n_running = calls.iter().filter(|call| is_running(call)).count();
             let room = room.saturating_sub(end.len() + 2);
-            lines.extend(self.conversation.agent_lines(options, room, self.now));
+            lines.extend(agents);
             for (n, call) in calls.iter().enumerate() {
                 let mut call_lines = call.outcome_lines(options, Detail::Brief);
                 // The beginning of its output is left out, not its title.
@@ -266,8 +270,7 @@ impl State {
     }
 
     fn activity_text(&self) -> Option<String> {
-        let activity = self.activity()?;
-        let activity = escape_literal_line(activity);
+        let activity = escape_literal_line(self.activity()?);
         let Some(turn) = self.conversation.turn.as_ref().filter(|_| !self.is_stopping) else {
             return Some(activity.into_owned());
         };
@@ -288,10 +291,9 @@ impl State {
         let since = if is_asking { turn.activity_since } else { turn.started };
         let passed = self.now.saturating_duration_since(since).as_secs();
         let silent = turn.last_data.map(|at| self.now.saturating_duration_since(at));
-        let time = match silent.filter(|silent| *silent >= NO_DATA_AFTER) {
-            Some(silent) => format!(" · no data for {}", format_seconds(silent.as_secs())),
-            None => String::new(),
-        };
+        let silent = silent.filter(|silent| *silent >= NO_DATA_AFTER);
+        let time = silent.map(|it| format!(" · no data for {}", format_seconds(it.as_secs())));
+        let time = time.unwrap_or_default();
         Some(format!("{activity}{time} · {}", format_seconds(passed)))
     }
 
@@ -300,7 +302,6 @@ impl State {
         if let Some((toast, _)) = &self.toast {
             return options.cut_line(&format!("  {}", escape_prose(toast)), StyleRole::Warn);
         }
-        let conversation = &self.conversation;
         let key = |action| self.settings.keymap.key_for(action);
         let (escape, send) = (key(KeyAction::Escape), key(KeyAction::Send));
         // The least important part, which is left out first, comes last.
@@ -353,11 +354,6 @@ impl State {
         }
         let items = self.settings.status_line.iter();
         parts.extend(items.filter_map(|item| self.status_item(*item)));
-        let todos = &conversation.plan.todos;
-        if self.is_working && !self.is_plan_visible && !todos.is_empty() {
-            let done = todos.iter().filter(|todo| todo.status == TodoStatus::Completed).count();
-            parts.push((format!("todos {done}/{}", todos.len()), StyleRole::Quiet));
-        }
         if !is_busy && self.composer.is_empty() && self.focus == Focus::Composer {
             parts.push(("/help".to_owned(), StyleRole::Quiet));
         }

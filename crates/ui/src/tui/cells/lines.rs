@@ -23,8 +23,9 @@ pub(in crate::tui) fn title_line(
     let mut spans = vec![options.span(mark.to_owned(), role)];
     let mut used = width(mark);
     if !tool.is_empty() {
-        used += width(tool) + 1;
-        spans.push(options.span(format!("{} ", escape_literal_line(tool)), StyleRole::Tool));
+        let gap = if subject.is_empty() { "" } else { " " };
+        used += width(tool) + gap.len();
+        spans.push(options.span(format!("{}{gap}", escape_literal_line(tool)), StyleRole::Tool));
     }
     let how = truncate(how, options.width.saturating_sub(used + 2));
     let room =

@@ -106,7 +106,7 @@ impl Conversation {
         if calls.iter().all(|call| call.is_done()) {
             return Vec::new();
         }
-        let (n_calls, mut lines) = (calls.len(), Vec::new());
+        let (n_calls, room, mut lines) = (calls.len(), room.max(1), Vec::new());
         if n_calls > 1 {
             let started = calls.iter().filter_map(|call| self.agents.get(&call.id)?.started);
             let time = started.min().map(|at| now.saturating_duration_since(at).as_secs());
@@ -114,18 +114,19 @@ impl Conversation {
             let time = time.unwrap_or_default();
             lines.push(title_line(("◦ ", StyleRole::User), &name, "", &time, options));
         }
-        let is_whole = lines.len() + n_calls <= room;
-        let n_shown = if is_whole { n_calls } else { room.saturating_sub(lines.len() + 1).max(1) };
-        if !is_whole {
+        let mut n_shown = n_calls;
+        if lines.len() + n_calls > room {
+            n_shown = room.saturating_sub(lines.len() + 1);
             calls.sort_by_key(|call| self.is_agent_done(call));
         }
-        let (shown, hidden) = calls.split_at(n_shown.min(n_calls));
+        let (shown, hidden) = calls.split_at(n_shown);
         lines.extend(shown.iter().map(|call| self.agent_row(call, n_calls > 1, options)));
         if let n_hidden @ 1.. = hidden.len() {
             let n_done = hidden.iter().filter(|call| self.is_agent_done(call)).count();
             let more = format!("  … {n_hidden} more ({n_done} done)");
             lines.push(options.cut_line(&more, StyleRole::Quiet));
         }
+        lines.truncate(room);
         lines
     }
 
@@ -146,8 +147,8 @@ impl Conversation {
         let mark = format!("{}{mark}", if is_indented { "  " } else { "" });
         let activity = agent.map_or("", |agent| agent.activity.as_str());
         let is_shown = ending.is_none_or(|ending| !ending.is_success());
-        let activity = if is_shown { activity } else { "" };
+        let (gap, activity) = if is_shown { (" ", activity) } else { ("", "") };
         let work = agent.map(AgentProgress::work).unwrap_or_default();
-        title_line((&mark, role), &format!("{name} "), activity, &work, options)
+        title_line((&mark, role), &format!("{name}{gap}"), activity, &work, options)
     }
 }

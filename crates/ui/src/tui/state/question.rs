@@ -26,7 +26,7 @@ const MODE_DELAY: Duration = Duration::from_millis(700);
 const ROWS_AROUND_BLOCK: usize = 2;
 /// What the numbers from 4 on allow for the session, where they are not offered.
 const GRANT_CHOICES: [&str; 3] =
-    ["always this, this session", "always others like it", "yes, and select mode auto-edit"];
+    ["always this call, this session", "always others like it", "yes, and select mode auto-edit"];
 /// A letter counts as an answer if no other follows within this time: otherwise it starts a word.
 const LETTER_DELAY: Duration = Duration::from_millis(150);
 
