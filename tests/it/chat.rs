@@ -15,6 +15,7 @@ mod pages;
 mod planning;
 mod queue;
 mod requests;
+mod screens;
 mod session_commands;
 mod settings;
 mod shape;

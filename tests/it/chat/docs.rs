@@ -92,7 +92,7 @@ fn settled(screen: &str) -> String {
     screen.lines().map(|line| format!("    {line}").trim_end().to_owned() + "\n").collect()
 }
 
-fn with_fixed_facts(screen: &str) -> String {
+pub(super) fn with_fixed_facts(screen: &str) -> String {
     let rules = [
         (r"(?m)^folder .*$", "folder    /home/me/project"),
         (r"(?m)^sandbox .*$", "sandbox   namespaces+landlock+seccomp, network off"),
