@@ -92,7 +92,7 @@ impl Command<'_> {
 }
 
 /// The result of a command.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CommandOutcome {
     /// Exit code, signal and stages exist only for [`EndReason::Exited`].
     pub end_reason: EndReason,
@@ -134,8 +134,9 @@ impl CommandOutcome {
 }
 
 /// Why a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndReason {
+    #[default]
     Exited,
     TimedOut,
     /// A command that is cancelled before its start never runs.
@@ -561,20 +562,16 @@ fn outcome(
         signal,
         stdout: kept.stdout,
         stderr: kept.stderr,
-        statuses: Vec::new(),
-        left_running: Vec::new(),
         full_output: kept.full_output,
         full_output_error: kept.full_output_error,
-        refusal: None,
-        notices: Vec::new(),
-        unreverted: Vec::new(),
         time: begun.elapsed(),
-        timeout: Duration::ZERO,
+        ..CommandOutcome::default()
     }
 }
 
 fn exit_code_and_signal(status: Option<ExitStatus>) -> (Option<i32>, Option<String>) {
     let Some(status) = status else { return (None, None) };
     let signal = status.signal().or_else(|| Some(status.code()? - 128));
-    (status.code(), signal.and_then(process::signal_name))
+    let signal = signal.and_then(|it| nix::sys::signal::Signal::try_from(it).ok());
+    (status.code(), signal.map(|it| it.as_str().to_owned()))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -233,16 +233,6 @@ impl Process {
     }
 }
 
-pub(super) fn signal_name(signal: i32) -> Option<String> {
-    const NAMES: &[&str] = &[
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
-        "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
-        "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
-    ];
-    let name = NAMES.get(usize::try_from(signal).ok()?.checked_sub(1)?)?;
-    Some(format!("SIG{name}"))
-}
-
 fn all_processes() -> impl Iterator<Item = Process> {
     fs::read_dir("/proc")
         .into_iter()
@@ -251,8 +241,10 @@ fn all_processes() -> impl Iterator<Item = Process> {
 }
 
 fn read_process(pid: i32) -> Option<Process> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat);
+    // One read of the first part: this is done for each process of the system.
+    let mut stat = [0; 1024];
+    let n = fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut stat).ok()?;
+    let stat = String::from_utf8_lossy(&stat[..n]);
     // The name, the second field, is in parentheses and may contain any character, including parentheses.
     let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = fields.next()?;
@@ -271,7 +263,6 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test may panic")]
     #![expect(clippy::disallowed_methods, reason = "processes that are nobody's command")]
 
-    use std::io::Read;
     use std::process::{Command, Stdio};
 
     use super::*;

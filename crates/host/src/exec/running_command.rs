@@ -181,7 +181,8 @@ impl RunningCommand {
         }
         match &mut self.tree {
             Some(ProcessTree::Marked(_, family)) => {
-                if family.running_processes().is_empty() {
+                self.may_have_remaining = !family.running_processes().is_empty();
+                if !self.may_have_remaining {
                     return Vec::new();
                 }
                 sleep_until(grace).await;

@@ -1,6 +1,6 @@
 //! Restricts a process before it executes the command: Landlock, capabilities, seccomp.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -55,9 +55,11 @@ fn apply_landlock(plan: &SandboxPlan) -> Result<(), Box<dyn std::error::Error>> 
         ruleset = ruleset.handle_access(AccessNet::from_all(NEWEST))?;
     }
     let mut ruleset = ruleset.create()?;
+    let hidden = plan.hidden.iter().map(Path::new);
+    let hidden_above: HashSet<&Path> = hidden.flat_map(Path::ancestors).collect();
     for path in &plan.writable {
         let (mut free, mut above) = (Vec::new(), Vec::new());
-        split_at_hidden(plan, path.into(), &mut free, &mut above);
+        split_at_hidden(plan, &hidden_above, path.into(), (&mut free, &mut above));
         for path in free {
             ruleset = allow_below(ruleset, &path, write)?;
         }
@@ -76,7 +78,7 @@ fn apply_landlock(plan: &SandboxPlan) -> Result<(), Box<dyn std::error::Error>> 
     let mut layer = Ruleset::default().handle_access(read | AccessFs::Refer)?.create()?;
     layer = allow_below(layer, Path::new("/"), AccessFs::Refer.into())?;
     let mut free = plan.readable.iter().map(PathBuf::from).collect();
-    split_at_hidden(plan, PathBuf::from("/"), &mut free, &mut Vec::new());
+    split_at_hidden(plan, &hidden_above, PathBuf::from("/"), (&mut free, &mut Vec::new()));
     for path in free {
         layer = allow_below(layer, &path, read)?;
     }
@@ -85,31 +87,33 @@ fn apply_landlock(plan: &SandboxPlan) -> Result<(), Box<dyn std::error::Error>> 
 }
 
 /// Landlock can only permit: splits at hidden paths into the free paths and the directories `above` something hidden.
+/// `hidden_above`: the hidden paths and all above them, of which a directory such as `/tmp` may contain one among thousands.
 fn split_at_hidden(
     plan: &SandboxPlan,
+    hidden_above: &HashSet<&Path>,
     folder: PathBuf,
-    free: &mut Vec<PathBuf>,
-    above: &mut Vec<PathBuf>,
+    (free, above): (&mut Vec<PathBuf>, &mut Vec<PathBuf>),
 ) {
-    if !plan.hidden.iter().any(|path| Path::new(path).starts_with(&folder)) {
+    if !hidden_above.contains(&*folder) {
         free.push(folder);
         return;
     }
     for path in list_entries(plan, &folder) {
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         // The target of a link is listed at its own path, or hidden.
+        let is_hidden = || plan.hidden.iter().any(|hidden| *hidden == path);
         let is_left_out = metadata.is_symlink()
-            || plan.hidden.iter().any(|hidden| *hidden == path)
+            || hidden_above.contains(&*path) && is_hidden()
             || plan.hidden_ids.contains(&(metadata.dev(), metadata.ino()));
         if !is_left_out {
-            split_at_hidden(plan, path, free, above);
+            split_at_hidden(plan, hidden_above, path, (free, above));
         }
     }
     above.push(folder);
 }
 
 /// If the directory cannot be listed, the entries that the plan names.
-fn list_entries(plan: &SandboxPlan, folder: &Path) -> BTreeSet<PathBuf> {
+fn list_entries(plan: &SandboxPlan, folder: &Path) -> HashSet<PathBuf> {
     if let Ok(entries) = fs::read_dir(folder) {
         return entries.flatten().map(|entry| entry.path()).collect();
     }
