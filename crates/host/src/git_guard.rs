@@ -24,6 +24,8 @@ use discovery::Snapshot;
 use entry::{EntryState, FileId};
 use stamp::Stamp;
 
+/// Notices, and failures, of one comparison.
+const MAX_NOTES: usize = 20;
 /// Git directories that are remembered in case they were moved.
 const MAX_GONE: usize = 1000;
 /// Settings of Mercurial and Jujutsu, which name programs, too.
@@ -304,29 +306,81 @@ impl GitGuard {
         nested: Option<BTreeSet<PathBuf>>,
     ) -> GuardReport {
         let mut report = GuardReport::default();
-        let is_granted = rights.git_config == GitConfigAccess::Granted;
-        state.nested.extend(nested.into_iter().flatten());
+        let mut nested = nested.unwrap_or_default();
+        // What a command made and closed, its owner may open again.
+        for _ in 0..discovery::MAX_LEVELS {
+            let new = nested.difference(&state.nested);
+            let new = new.flat_map(|path| [path.clone(), path.join(".git")]);
+            let closed: Vec<PathBuf> = new.filter(|path| entry::is_closed(path)).collect();
+            if closed.iter().filter(|path| entry::reopen(path).is_ok()).count() == 0 {
+                break;
+            }
+            nested.extend(self.find_nested());
+        }
+        state.nested.extend(nested);
         let Some(before) = state.accepted.take() else { return report };
         let earlier = (Some(&before), state.is_quiet);
         let take = || Snapshot::take(&self.places, &state.nested, &self.other_files, earlier);
         let mut now = take();
-        // One that is there and cannot be opened, git would pass over.
-        let is_closed = |path: &&PathBuf| {
-            let metadata = path.symlink_metadata();
-            metadata.is_ok_and(|it| it.is_dir() && it.mode() & 0o500 != 0o500)
-        };
+        // One that is there and cannot be opened, git would pass over; nor what is in such a directory, until it is opened.
         let lost = before.directories.keys().filter(|path| !now.directories.contains_key(*path));
-        let closed: Vec<&PathBuf> = lost.filter(is_closed).collect();
-        for path in &closed {
-            if let Err(error) = entry::reopen(path) {
+        let is_ours = |path: &&Path| self.places.is_writable(path);
+        let above: BTreeSet<&Path> =
+            lost.flat_map(|path| path.ancestors().take_while(is_ours)).collect();
+        let mut was_closed = false;
+        for path in above {
+            was_closed |= entry::is_closed(path);
+            if entry::is_closed(path)
+                && let Err(error) = entry::reopen(path)
+            {
                 let text =
                     format!("{} cannot be opened: {}", path.display(), disk::in_words(&error));
                 report.failures.push(text);
             }
         }
-        if !closed.is_empty() {
+        if was_closed {
             now = take();
         }
+        if now.is_same(&before) {
+            now.gone.clone_from(&before.gone);
+        } else {
+            self.revert(state, rights, (&before, &mut now), &mut report);
+        }
+        // Another session of this process may have others.
+        let is_own =
+            |path: &mut PathBuf| self.places.writable.iter().any(|root| path.starts_with(root));
+        let reopened: Vec<PathBuf> = entry::REOPENED.lock().extract_if(.., is_own).collect();
+        let why = "could not be read, which hides what git uses: it can again";
+        report.notices.extend(reopened.iter().map(|path| format!("{} {why}", path.display())));
+        if now.is_incomplete && !state.is_crowded {
+            report.failures.push(
+                "there are too many git directories to compare: remove those that the command made"
+                    .to_owned(),
+            );
+        }
+        if rights.git_config == GitConfigAccess::Granted {
+            state.initial = now.settings();
+        }
+        for notes in [&mut report.notices, &mut report.failures] {
+            let more = notes.drain(MAX_NOTES.min(notes.len())..).count();
+            notes.extend((more > 0).then(|| format!("git's state has {more} more such changes")));
+        }
+        // What was reverted stays as it was: a process that still runs may have changed it again.
+        state.accepted =
+            Some(if report == GuardReport::default() { now } else { before.merge(now) });
+        state.is_quiet = state.n_running <= n_ending && !state.has_leftovers;
+        report
+    }
+
+    /// Reverts what may not differ between two snapshots.
+    fn revert(
+        &self,
+        state: &GuardState,
+        rights: CommandRights,
+        (before, now): (&Snapshot, &mut Snapshot),
+        report: &mut GuardReport,
+    ) {
+        let is_granted = rights.git_config == GitConfigAccess::Granted;
         // What no link reaches any more.
         let files = before.files.keys().filter(|path| !now.files.contains_key(*path));
         let files = files.map(|path| (path.clone(), discovery::read_path(path)));
@@ -342,7 +396,7 @@ impl GitGuard {
         };
         for path in before.files.keys().chain(now.files.keys()).collect::<BTreeSet<_>>() {
             let (old, new) = (before.file(path), now.file(path));
-            let snapshots = (&before, &now, &state.active);
+            let snapshots = (before, &*now, &state.active);
             let Some(why) = self.refusal_of_file(path, (old, new), snapshots) else {
                 continue;
             };
@@ -354,7 +408,7 @@ impl GitGuard {
             if is_foreign(path) {
                 report.notices.push(format!("{} {FOREIGN}", path.display()));
             } else {
-                revert_file(path, (old, new), why, &self.keep, &mut report);
+                revert_file(path, (old, new), why, &self.keep, report);
             }
         }
         let initial = &state.initial;
@@ -365,7 +419,7 @@ impl GitGuard {
                 is_foreign: &is_foreign,
                 initial: initial.get(path).map_or(&[], Vec::as_slice),
                 keep: &self.keep,
-                report: &mut report,
+                report,
             };
             // One that was moved is compared, too.
             let known = before.directories.get(path);
@@ -376,7 +430,7 @@ impl GitGuard {
                 Some(_)
                     if known.is_none()
                         && !state.active.contains(&found.id())
-                        && self.is_active(path, &now) =>
+                        && self.is_active(path, now) =>
                 {
                     guard.check_new(found);
                 }
@@ -387,26 +441,6 @@ impl GitGuard {
                 None => guard.check_new(found),
             }
         }
-        // Another session of this process may have others.
-        let is_own =
-            |path: &mut PathBuf| self.places.writable.iter().any(|root| path.starts_with(root));
-        let reopened: Vec<PathBuf> = entry::REOPENED.lock().extract_if(.., is_own).collect();
-        let why = "could not be read, which hides what git uses: it can again";
-        report.notices.extend(reopened.iter().map(|path| format!("{} {why}", path.display())));
-        if now.is_incomplete && !state.is_crowded {
-            report.failures.push(
-                "there are too many git directories to compare: remove those that the command made"
-                    .to_owned(),
-            );
-        }
-        if is_granted {
-            state.initial = now.settings();
-        }
-        // What was reverted stays as it was: a process that still runs may have changed it again.
-        state.accepted =
-            Some(if report == GuardReport::default() { now } else { before.merge(now) });
-        state.is_quiet = state.n_running <= n_ending && !state.has_leftovers;
-        report
     }
 
     /// Whether git used the directory before for a work tree; otherwise only for those who looked into it.

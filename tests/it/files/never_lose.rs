@@ -100,6 +100,23 @@ fn a_read_only_file_system_is_permission_denied() {
 }
 
 #[test]
+fn on_a_full_disk_nothing_stays_that_git_would_run() {
+    let test = Test::new();
+    let name = "on_a_full_disk_nothing_stays_that_git_would_run";
+    let Some((mut batch, there)) = mounted(&test, "size=1m", "git init -q small/n", name) else {
+        return;
+    };
+    let line = "printf '[core]\\nfsmonitor = x\\n' >> n/.git/config; cat /dev/zero > fill";
+    fs::write(format!("{there}/script.sh"), line).unwrap();
+    let answer = batch.call("Bash", &json!({"command": "bash ./script.sh"}));
+    if answer["error"]["code"] == "APPROVAL_REQUIRED" {
+        return say(&format!("SKIPPED: {name}: there is no sandbox here"));
+    }
+    let config = fs::read_to_string(format!("{there}/n/.git/config")).unwrap();
+    assert!(config.contains("bare") && !config.contains("fsmonitor"), "{config} {answer}");
+}
+
+#[test]
 fn stored_output_leaves_free_disk_space() {
     let test = Test::new();
     let name = "stored_output_leaves_free_disk_space";

@@ -461,6 +461,10 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
         "../wt",
     ),
     (SUBMODULE, &["evil .git/modules/s/config; chmod 0311 .git/modules s"], "."),
+    // (What only its owner can open, and will.)
+    ("", &["git init -q x/n; evil x/n/.git/config; chmod 0 x/n x"], "x/n"),
+    ("git init -q x/n", &["evil x/n/.git/config; chmod 0 x"], "x/n"),
+    ("", &["evil .git/config; chmod 0 ."], "."),
     // A missing object makes git fetch from a promisor remote, whose name it passes on as an argument.
     (
         "",
@@ -475,6 +479,13 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
             "echo 1 > f; git add f; git commit -qm f; printf '[remote \"p\"]\\n\\tpromisor = true\\n\\turl = ssh://evil.invalid/x\\n' >> .git/config; rm -rf .git/objects/$(git rev-parse HEAD^{tree} | sed 's,^..,&/,')",
         ],
         ".",
+    ),
+    (
+        "mkdir bin; printf '#!/bin/sh\\ntouch $MARK\\n' > bin/ssh; chmod +x bin/ssh; git config --global core.sshCommand $PWD/bin/ssh",
+        &[
+            "git init -q n; cd n; echo 1 > f; git add f; git commit -qm f; printf '[remote \"p\"]\\n\\tpromisor = true\\n\\turl = .evil.invalid:x\\n' >> .git/config; rm -rf .git/objects/$(git rev-parse HEAD^{tree} | sed 's,^..,&/,')",
+        ],
+        "n",
     ),
     // What git reads otherwise than it looks.
     (
@@ -519,6 +530,13 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
     (
         "mkdir -p .git/hooks/d; printf '#!/bin/sh\nfor x in .git/hooks/d/*; do $x; done\n' > .git/hooks/post-index-change; chmod +x .git/hooks/post-index-change",
         &["printf '#!/bin/sh\ntouch $MARK\n' > .git/hooks/d/x; chmod +x .git/hooks/d/x"],
+        ".",
+    ),
+    (
+        "mkdir -p .git/hooks/d; printf '#!/bin/sh\nfor x in .git/hooks/d/*; do $x; done\n' > .git/hooks/post-index-change; chmod +x .git/hooks/post-index-change",
+        &[
+            "printf '#!/bin/sh\ntouch $MARK\n' > .git/hooks/d/x.sample; chmod +x .git/hooks/d/x.sample",
+        ],
         ".",
     ),
     (

@@ -207,9 +207,12 @@ pub(super) fn refused_promisors(earlier: &[&[Setting]], now: &[Setting]) -> Vec<
         let all = settings.iter().filter(|it| it.part() == part && it.key == "url");
         all.map(|it| it.value.as_deref()).collect()
     }
-    let is_local = |url: Option<&str>| {
-        url.is_some_and(|url| url.starts_with(['/', '.']) || url.starts_with("file://"))
+    // (`.host:path` is the address of another machine.)
+    let is_path = |url: &str| {
+        url.starts_with(['/', '.']) && !url.split('/').take(1).any(|it| it.contains(':'))
     };
+    let is_local =
+        |url: Option<&str>| url.is_some_and(|url| is_path(url) || url.starts_with("file://"));
     let is_refused = |setting: &&Setting| {
         let Some(remote) = setting.promisor() else { return false };
         let own = addresses(now, remote);

@@ -30,7 +30,7 @@ const FILE_FOLDERS: [(&str, &str); 3] = [
 ];
 /// Limit of the files of one such folder in memory; what is beyond is compared by its hash.
 const MAX_HOOK_BYTES: usize = 16 << 20;
-/// Git does not run a hook of this name.
+/// Git does not run a file of this name directly in the folder of hooks.
 const SAMPLE: &[u8] = b".sample";
 const HOW_TO_SET: &str = "`git config` asks the user for it";
 
@@ -173,7 +173,10 @@ fn read_files(path: &Path, is_recursive: bool) -> BTreeMap<OsString, EntryState>
     while let Some(inner) = todo.pop() {
         let Ok(folder) = entry::open_folder(&path.join(&inner)) else { continue };
         let names = list_names(&folder).into_iter();
-        for name in names.filter(|name| !name.as_encoded_bytes().ends_with(SAMPLE)) {
+        let is_sample = |name: &OsString| name.as_encoded_bytes().ends_with(SAMPLE);
+        for name in
+            names.filter(|name| !(is_recursive && inner.as_os_str().is_empty() && is_sample(name)))
+        {
             let state = EntryState::read(&folder, &name);
             let name = inner.join(name);
             if state.folder_id().is_some() {

@@ -17,7 +17,7 @@ use rustix::fs::AtFlags;
 
 /// Limits: submodules and worktrees that are searched, and components of a submodule's name.
 const MAX_GIT_DIRECTORIES: usize = 5000;
-const MAX_LEVELS: usize = 16;
+pub(super) const MAX_LEVELS: usize = 16;
 /// Entries of directories that a search without the checkpoint's scan visits, below each root and below the target of each link.
 pub(super) const MAX_ENTRIES: usize = 200_000;
 pub(super) const MAX_ENTRIES_OF_LINK: usize = 20_000;
@@ -157,6 +157,16 @@ impl Snapshot {
         stamps.any(|stamp| stamp.path == path && stamp.has_other_name)
     }
 
+    /// Whether nothing was read again since an earlier snapshot, and all is as it was there.
+    pub(super) fn is_same(&self, earlier: &Self) -> bool {
+        let is_same = |(new, old): ((&PathBuf, &Arc<_>), (&PathBuf, &Arc<_>))| {
+            new.0 == old.0 && Arc::ptr_eq(new.1, old.1)
+        };
+        self.directories.len() == earlier.directories.len()
+            && self.directories.iter().zip(&earlier.directories).all(is_same)
+            && (&self.files, &self.targets) == (&earlier.files, &earlier.targets)
+    }
+
     /// This snapshot, with what the other has besides only if nothing of it is new or changed.
     pub(super) fn merge(mut self, now: Self) -> Self {
         let Self { folders, listings, is_incomplete, gone, .. } = now;
@@ -273,8 +283,8 @@ impl Snapshot {
 
     /// A link, which git would follow, counts as a file.
     fn folders_in(&mut self, folder: &Path, earlier: &Self) -> Vec<PathBuf> {
-        let known = earlier.listings.get(folder).filter(|known| known.stamp.is_current());
-        let known = self.listings.get(folder).or(known);
+        let earlier = || earlier.listings.get(folder).filter(|known| known.stamp.is_current());
+        let known = self.listings.get(folder).or_else(earlier);
         let listing = known.cloned().unwrap_or_else(|| Arc::new(Listing::read(folder)));
         let links = listing.links.iter().map(PathBuf::as_path);
         for link in links.chain(listing.is_link.then_some(folder)) {

@@ -102,10 +102,11 @@ impl EntryState {
             move_aside(folder, name)?;
         }
         let temporary = format!("agent-restored-{}", uuid::Uuid::now_v7());
+        let remove = |name: &str| _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
         match self {
             Self::File { bytes, mode } => {
                 let mut file = disk::create_file_in(folder, &temporary)?;
-                file.write_all(bytes)?;
+                file.write_all(bytes).inspect_err(|_| remove(&temporary))?;
                 rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode))?;
             }
             Self::Link(target) => rustix::fs::symlinkat(target, folder, temporary.as_str())?,
@@ -119,9 +120,7 @@ impl EntryState {
             }
         }
         let renamed = rustix::fs::renameat(folder, temporary.as_str(), folder, name);
-        Ok(renamed.inspect_err(|_| {
-            _ = rustix::fs::unlinkat(folder, temporary.as_str(), AtFlags::empty());
-        })?)
+        Ok(renamed.inspect_err(|_| remove(&temporary))?)
     }
 }
 
@@ -148,13 +147,15 @@ pub(super) fn revert(
     }
 }
 
-/// Its own user may have made the folder read-only.
+/// Its own user may have made the folder read-only. On a full disk, what must not stay makes room, and is gone in any case.
 fn restore_as_owner(before: &EntryState, folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
-    let outcome = before.restore(folder, name);
-    let is_denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-    let Err(error) = outcome else { return Ok(()) };
-    if !is_denied(&error) {
-        return Err(error);
+    match before.restore(folder, name).map_err(|error| (error.kind(), error)) {
+        Err((io::ErrorKind::PermissionDenied, _)) => {}
+        Err((io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, _)) => {
+            EntryState::Missing.restore(folder, name)?;
+            return before.restore(folder, name);
+        }
+        outcome => return outcome.map_err(|(_, error)| error),
     }
     let mode = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode & 0o7777);
     rustix::fs::fchmod(folder, mode | Mode::RWXU)?;
@@ -165,6 +166,11 @@ fn restore_as_owner(before: &EntryState, folder: &OwnedFd, name: &OsStr) -> io::
 
 /// Directories that could not be read, and were made readable, until a guard reports them.
 pub(super) static REOPENED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Whether this is a directory that its owner cannot read or search.
+pub(super) fn is_closed(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|it| it.is_dir() && it.mode() & 0o500 != 0o500)
+}
 
 /// Opens a directory without following links. Without the right to read it git uses it, so its owner gets this right.
 pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
