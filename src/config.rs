@@ -37,7 +37,7 @@ pub use sensitive_settings::{SensitiveSettings, SettingsDigest};
 pub use trust::{folder_trust, trust_folder};
 pub use types::{
     Agents, Breaker, Checkpoints, Checks, Config, Context, DistillationMode, Learning, Limits,
-    Permissions, Record, Sandbox, Ui, UiEditing, UiTheme,
+    Permissions, Record, Sandbox, Ui, UiTheme,
 };
 
 use std::fs;

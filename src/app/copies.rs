@@ -22,7 +22,7 @@ pub struct ProjectCopies {
     /// Of the working tree around the project; `None` outside of a repository.
     top: Option<PathBuf>,
     /// The directory of all copies of the project.
-    place: PathBuf,
+    pub place: PathBuf,
     git: Git,
     loaded: Arc<LoadedConfig>,
     dirs: UserDirs,
@@ -40,11 +40,6 @@ pub struct WorkCopy {
 }
 
 impl ProjectCopies {
-    /// The directory of all copies of the project.
-    pub fn place(&self) -> &Path {
-        &self.place
-    }
-
     /// Fails if there is no place for copies outside the project.
     pub fn of(
         project: &Path,

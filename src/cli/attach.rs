@@ -96,12 +96,9 @@ async fn attach(
     attached.show_past(&storage.log_path(&status.id))?;
     let left = attached.run(&mut chat, control).await;
     let shown = chat.end();
-    let is_lost = || agent_record::process_using(&storage.log_path(&status.id)).is_some();
-    let left = match left {
-        None if is_lost() => "has closed the connection".to_owned(),
-        None => "has ended".to_owned(),
-        Some(left) => left,
-    };
+    let runs = agent_record::process_using(&storage.log_path(&status.id)).is_some();
+    let end = if runs { "has closed the connection" } else { "has ended" };
+    let left = left.unwrap_or_else(|| end.to_owned());
     agent_ui::print_text(&format!("Session {short} {left}: `agent attach {short}` comes back.\n"));
     Ok(chat::exit_code(control, shown))
 }

@@ -203,7 +203,7 @@ pub(super) async fn run_attempts(
         None => Err("no attempt passes; the project is unchanged".to_owned()),
     };
     let (best, n_files) = taken.map_err(|why| {
-        let place = attempts.copies.place().display();
+        let place = attempts.copies.place.display();
         OpenError::Failed(format!(
             "{why}; `agent run --resume ID` continues an attempt in its copy, in {place}"
         ))

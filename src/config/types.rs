@@ -419,8 +419,6 @@ pub struct Web {
 pub struct Ui {
     /// `auto` queries the terminal's background; `dark`, `light`.
     pub theme: UiTheme,
-    /// `emacs` or `vi`: the key bindings for editing the message.
-    pub editing: UiEditing,
     /// The items of the status line, in order: `mode`, `context`, `cost`, `model`, `branch`.
     pub statusline: Vec<String>,
     /// Notify when a long turn has ended, or a question waits, and the window has no focus.
@@ -436,7 +434,6 @@ impl Default for Ui {
     fn default() -> Self {
         Self {
             theme: UiTheme::Auto,
-            editing: UiEditing::Emacs,
             statusline: ["mode", "background", "context", "cost", "model", "branch"]
                 .map(Into::into)
                 .into(),
@@ -457,16 +454,6 @@ pub enum UiTheme {
     Dark,
     /// Light.
     Light,
-}
-
-/// The key bindings for editing the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum UiEditing {
-    /// As in Emacs and shells.
-    Emacs,
-    /// As in vi.
-    Vi,
 }
 
 impl Default for Config {

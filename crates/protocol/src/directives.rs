@@ -61,11 +61,6 @@ pub struct UserInput {
 }
 
 impl UserInput {
-    /// Whether the text is all there is, as the user typed it.
-    pub fn is_typed_text(&self) -> bool {
-        self.pasted.is_empty() && self.prompt.is_none() && self.images.is_empty()
-    }
-
     /// Joins several messages with this separator.
     pub fn join(messages: Vec<Self>, between: &str) -> Self {
         let mut joined = Self::default();

@@ -725,7 +725,7 @@ pub struct UserMessage {
 }
 
 impl UserMessage {
-    /// `shown` to the model, with these images.
+    /// `shown`: to the model.
     pub fn new(message: &UserInput, shown: Option<String>, images: Vec<Image>) -> Self {
         Self {
             input: message.text.clone(),
@@ -737,6 +737,7 @@ impl UserMessage {
         }
     }
 
+    /// No model receives it.
     pub fn blocked(input: String) -> Self {
         Self { input, blocked: true, ..Self::default() }
     }

@@ -22,7 +22,6 @@ mod status_line;
 mod terminal;
 mod text;
 mod theme;
-mod vi;
 mod viewer;
 
 use std::io;

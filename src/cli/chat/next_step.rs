@@ -52,7 +52,9 @@ impl NextStep {
         message: String,
         undelivered: &[UserInput],
     ) -> Result<Self, &'static str> {
-        if !undelivered.iter().all(UserInput::is_typed_text) {
+        let has_more =
+            |it: &UserInput| !it.pasted.is_empty() || it.prompt.is_some() || !it.images.is_empty();
+        if undelivered.iter().any(has_more) {
             return Err(
                 "not in the background, because a message that waits has pasted text, an image or a command",
             );

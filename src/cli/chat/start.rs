@@ -10,7 +10,7 @@ use crate::cli::options::{
 use crate::cli::session::pick_session;
 use crate::cli::worktree::WorktreeOptions;
 use crate::compat::CompatibleOptions;
-use crate::config::{self, AGENT_DIR, LoadedConfig, UiEditing, UiTheme, UserDirs};
+use crate::config::{self, AGENT_DIR, LoadedConfig, UiTheme, UserDirs};
 use agent_protocol::control::{Interrupt, PermissionMode, SessionControl};
 use agent_ui::tui::{Background, ColorDepth, Keymap, Settings, StatusItem, Theme};
 
@@ -132,7 +132,6 @@ pub(in crate::cli) fn chat_settings(
         keymap: Keymap::new(&ui.keys).map_err(OpenError::Usage)?,
         theme: Theme::new(ColorDepth::from_env(&variable), background),
         is_theme_configured: ui.theme != UiTheme::Auto,
-        vi: ui.editing == UiEditing::Vi,
         status_line: StatusItem::from_names(ui.statusline.iter().map(String::as_str))
             .map_err(|reason| OpenError::Usage(format!("ui.statusline: {reason}")))?,
         notifications: ui.notifications,

@@ -167,17 +167,10 @@ fn only_a_visible_one_line_paste_can_be_a_command() {
 #[test]
 fn deleting_lines_above_does_not_turn_text_into_a_command() {
     let lines = format!("\x1b[200~please fix\r{WORDS}\rthanks\x1b[201~");
-    // With Ctrl-K, also with the line itself killed and yanked; with vi's `dd`, also with an undo
-    // and a redo.
-    let ways: [(&str, &[&str]); 4] = [
-        ("emacs", &["\x1b[A", "\x1b[A", "\x01\x0b\x0b"]),
-        ("emacs", &["\x1b[A", "\x1b[A", "\x01\x0b\x0b\x0b\x19"]),
-        ("vi", &["\x1b", "gg", "dd"]),
-        ("vi", &["\x1b", "gg", "dd", "u", "\x12"]),
-    ];
-    for (editing, keys) in ways {
-        let test =
-            Test::new().script("text: heard").user_config(&format!("ui.editing = \"{editing}\"\n"));
+    // With Ctrl-K, also with the line itself killed and yanked.
+    let ways = [["\x1b[A", "\x1b[A", "\x01\x0b\x0b"], ["\x1b[A", "\x1b[A", "\x01\x0b\x0b\x0b\x19"]];
+    for keys in ways {
+        let test = Test::new().script("text: heard");
         let mut pty = chat(&test);
         pty.send(&lines);
         pty.wait_for("› please fix");
@@ -365,22 +358,6 @@ fn esc_stops_the_turn_and_all_processes() {
     pty.send("\r");
     pty.wait_for("went on");
     assert_eq!(said(&test), ["wait", "said too late"]);
-}
-
-#[test]
-fn vi_editing_mode_works() {
-    let test = Test::new().script("text: heard");
-    let mut pty = Pty::chat(&test, &["--set", "ui.editing=vi"]);
-    pty.wait_for("/help");
-    pty.send("one two three");
-    pty.wait_for("three");
-    pty.send("\x1b");
-    pty.wait_for("NORMAL");
-    pty.send("bbdwA!");
-    pty.wait_for("› one three!");
-    pty.send("\r");
-    pty.wait_for("heard");
-    assert_eq!(said(&test), ["one three!"]);
 }
 
 #[test]

@@ -111,22 +111,6 @@ fn lesson_of_the_user_is_stored_for_the_project() {
 }
 
 #[test]
-fn vim_command_toggles_the_modes() {
-    let test = Test::new().script("text: x");
-    let mut pty = chat(&test, &[]);
-    pty.say("/vim");
-    pty.wait_for("vi's modes are on");
-    pty.send("one two\x1b");
-    pty.wait_for("NORMAL");
-    pty.send("0dw");
-    pty.wait_for("› two");
-    pty.send("S/vim\r");
-    pty.wait_for("vi's modes are off");
-    pty.send("0dw");
-    pty.wait_for("› 0dw");
-}
-
-#[test]
 fn status_line_shows_the_chosen_items() {
     let test = Test::new().script("text: x").user_config("ui.statusline = [\"model\", \"mode\"]\n");
     let pty = chat(&test, &[]);

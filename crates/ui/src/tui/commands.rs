@@ -38,7 +38,6 @@ pub enum CommandAction {
     Detach,
     Config,
     Theme,
-    Vim,
     Keys,
     Mcp,
     Hooks,
@@ -125,7 +124,7 @@ pub const COMMANDS: &[Command] = {
         AddDir, Clear, Compact, Config, Context, Copy, Cost, Detach, Diff, Doctor, Effort, Export,
         Fork, Help, Hooks, Init, Keys, Mcp, Memory, Mode, Model, Permissions, Pin, Pins, Plan,
         Quit, Redo, Rename, Resume, Review, Rewind, Sessions, Tasks, Theme, Todos, Trace, Undo,
-        Unpin, Vim,
+        Unpin,
     };
     use CommandTiming::{Idle, OpensSession, StartsWork};
     &[
@@ -194,7 +193,6 @@ pub const COMMANDS: &[Command] = {
         .with_timing(Idle),
         command(Config, "config", "", "the configuration, with the origin of each value"),
         command(Theme, "theme", "[dark|light]", "colours for a dark or a light background"),
-        command(Vim, "vim", "", "vi's modes for writing a message, on or off"),
         command(Keys, "keys", "", "every key and what it does"),
         command(Mcp, "mcp", "", "the MCP servers: their state and their tools"),
         command(Hooks, "hooks", "", "the hooks in use, and where they are configured"),

@@ -280,10 +280,6 @@ impl Composer {
         self.apply_change(Some(typing), self.cursor, self.cursor, &text);
     }
 
-    pub(super) fn insert_text(&mut self, text: &str) {
-        self.replace(self.cursor, self.cursor, text);
-    }
-
     /// Several lines cannot be commands, since their beginnings are hard to see; nor can a file that
     /// the user dropped.
     pub(super) fn paste(&mut self, text: &str) {
@@ -320,7 +316,7 @@ impl Composer {
         }
         let is_one = matches!(motion, Motion::Left | Motion::Right);
         if !is_one {
-            self.copy_to_kill_buffer(from, to);
+            self.kill_buffer = self.content.slice(from, to);
         }
         let typing = is_one.then_some(TypingKind::Deleting);
         self.apply_change(typing, from, to, &AttributedText::default());
@@ -339,18 +335,6 @@ impl Composer {
     pub(super) fn yank(&mut self) {
         let killed = self.kill_buffer.clone();
         self.replace_with(self.cursor, self.cursor, &killed);
-    }
-
-    /// The text becomes a line of its own, before the line at this byte or behind it.
-    pub(super) fn yank_line(&mut self, at: usize, before: bool) {
-        let mut line = self.kill_buffer.clone();
-        let end = if before { line.text.len() } else { 0 };
-        line.splice(end, end, &AttributedText::typed("\n"));
-        self.replace_with(at, at, &line);
-    }
-
-    pub(super) fn copy_to_kill_buffer(&mut self, from: usize, to: usize) {
-        self.kill_buffer = self.content.slice(from, to);
     }
 
     pub(super) fn kill_all(&mut self) {
@@ -534,7 +518,7 @@ mod tests {
 
     fn composer(text: &str) -> Composer {
         let mut composer = Composer::default();
-        composer.insert_text(text);
+        composer.replace(0, 0, text);
         composer
     }
 
@@ -576,7 +560,7 @@ mod tests {
         let paste = "line\n".repeat(120);
         let mut it = composer("see ");
         it.paste(&paste);
-        it.insert_text(" and mend it");
+        it.replace(it.cursor(), it.cursor(), " and mend it");
         assert_eq!(it.text(), "see [paste 1: 120 lines] and mend it");
         assert_eq!(it.message_text(), format!("see {paste} and mend it"));
         for _ in 0.." and mend it".len() {

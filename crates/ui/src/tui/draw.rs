@@ -349,9 +349,6 @@ impl State {
         if self.focus == Focus::Question && self.is_too_low_for_choices(options) {
             parts.push((format!("{} shows all", key(KeyAction::Transcript)), StyleRole::Quiet));
         }
-        if self.vi.as_ref().is_some_and(|vi| vi.is_normal) {
-            parts.push(("NORMAL".to_owned(), StyleRole::Strong));
-        }
         let items = self.settings.status_line.iter();
         parts.extend(items.filter_map(|item| self.status_item(*item)));
         if !is_busy && self.composer.is_empty() && self.focus == Focus::Composer {

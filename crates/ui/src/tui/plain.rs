@@ -27,7 +27,7 @@ pub(super) fn run(
     ask: &UnboundedSender<ChatRequest>,
 ) -> io::Result<()> {
     let theme = Theme::new(ColorDepth::None, Background::Dark);
-    let settings = Settings { theme, is_theme_configured: true, vi: false, ..settings };
+    let settings = Settings { theme, is_theme_configured: true, ..settings };
     let words = settings.first_message.clone();
     let has_columns = if io::stdout().is_terminal() { terminal::size().0 } else { COLUMNS };
     let mut state = State::new(settings, (has_columns.min(COLUMNS), 24), Instant::now());

@@ -25,7 +25,6 @@ use super::decoder::TerminalInput;
 use super::keys::Keymap;
 use super::status_line::StatusItem;
 use super::theme::{Background, Theme};
-use super::vi::ViState;
 use super::viewer::{PageViewer, Viewer};
 use agent_protocol::control::{ApprovalDecision, Ending, PermissionMode};
 use agent_protocol::custom_command::CustomCommand;
@@ -52,7 +51,6 @@ pub struct Settings {
     pub theme: Theme,
     /// True: the terminal's background is ignored.
     pub is_theme_configured: bool,
-    pub vi: bool,
     pub status_line: Vec<StatusItem>,
     /// Notifies the end of a long turn while the window has no focus.
     pub notifications: bool,
@@ -263,7 +261,6 @@ pub(super) struct State {
     n_shells: u32,
     /// Id and command line.
     pub(super) background: Vec<(String, String)>,
-    pub(super) vi: Option<ViState>,
     pub(super) now: Instant,
     has_focus: bool,
     recalled_message: Option<RecalledMessage>,
@@ -301,7 +298,6 @@ impl State {
             page: None,
             has_screen: true,
             viewer: None,
-            vi: settings.vi.then(ViState::default),
             settings,
             size,
             is_working: false,

@@ -1,21 +1,10 @@
-//! Commands that change the display of the chat and the editing keys, until the chat ends.
+//! Commands that change the display of the chat, until the chat ends.
 
 use super::{Action, State};
 use crate::tui::cells::Tone;
 use crate::tui::theme::Background;
-use crate::tui::vi::ViState;
 
 impl State {
-    pub(super) fn toggle_vi(&mut self) {
-        self.vi = self.vi.is_none().then(ViState::default);
-        let text = if self.vi.is_some() {
-            "vi's modes are on; ui.editing = \"vi\" keeps them"
-        } else {
-            "vi's modes are off; ui.editing = \"emacs\" keeps this"
-        };
-        self.conversation.insert_note(Tone::Quiet, text);
-    }
-
     pub(super) fn change_theme(&mut self, arguments: &str) -> Vec<Action> {
         let background = match arguments {
             "dark" => Background::Dark,

@@ -209,7 +209,6 @@ impl State {
                 }
                 self.show_toast("there is no answer yet");
             }
-            CommandAction::Vim => self.toggle_vi(),
             CommandAction::Theme => return self.change_theme(arguments),
             CommandAction::Mode => return self.mode_command(arguments),
             CommandAction::Effort => return self.effort_command(arguments),

@@ -6,7 +6,6 @@ use super::{Action, ChatRequest, DOUBLE_PRESS, Focus, PendingQuestion, State};
 use crate::tui::commands::CommandAction;
 use crate::tui::composer::{AttributedText, Composer, Motion};
 use crate::tui::keys::{Key, KeyAction};
-use crate::tui::vi::{ViOutcome, ViState};
 use crate::tui::viewer::Viewer;
 use agent_protocol::custom_command::MCP_PROMPT_PREFIX;
 use agent_protocol::directives::UserInput;
@@ -65,17 +64,6 @@ impl State {
         {
             return actions;
         }
-        if let Some(vi) = &mut self.vi
-            && self.popup.is_none()
-        {
-            let is_answer = self.focus.is_answer();
-            let composer = if is_answer { &mut self.answer_text } else { &mut self.composer };
-            match vi.handle_key(key, composer) {
-                ViOutcome::Unhandled => {}
-                ViOutcome::Handled => return self.update_popup(),
-                ViOutcome::Perform(action) => return self.perform_key_action(action),
-            }
-        }
         let mut actions = Vec::new();
         match (action, key.typed_char()) {
             (Some(action), _) => actions = self.perform_key_action(action),
@@ -91,8 +79,7 @@ impl State {
 
     /// Nothing is written, and the next key would begin a message.
     fn is_ready_for_message(&self) -> bool {
-        let is_command = self.vi.as_ref().is_some_and(|vi| vi.is_normal);
-        self.focus == Focus::Composer && self.composer.is_empty() && !is_command
+        self.focus == Focus::Composer && self.composer.is_empty()
     }
 
     pub(in crate::tui) fn is_browsing(&self) -> bool {
@@ -277,9 +264,6 @@ impl State {
         self.opened_list_text = None;
         self.toast = None;
         self.recalled_message = None;
-        if let Some(vi) = &mut self.vi {
-            *vi = ViState::default();
-        }
         let mut actions = Vec::new();
         if self.settings.history.last() != Some(&input.text) {
             self.settings.history.push(input.text.clone());

@@ -357,7 +357,6 @@ mod tests {
             keymap: Keymap::new(&BTreeMap::new()).expect("the defaults hold"),
             theme: Theme::new(ColorDepth::None, Background::Dark),
             is_theme_configured: true,
-            vi: false,
             status_line: Vec::new(),
             notifications: false,
             title: false,
