@@ -101,7 +101,7 @@ pub enum OpenError {
     /// No model is configured and none was detected: exit 2.
     #[error("{0}")]
     NoModel(String),
-    /// Changes were not undone: exit 1.
+    /// The work was not done: exit 1.
     #[error("{0}")]
     Failed(String),
     /// Changes were not undone, because the user has to confirm it: exit 1.

@@ -92,11 +92,7 @@ impl ProjectCopies {
         }
         let (top, to) = (top.clone(), copy.directory.clone());
         let made = self.run_blocking(move |copies| {
-            let added = copies.git.add_worktree(&top, &to, &branch, copies.loaded.is_trusted);
-            added.map_err(|error| {
-                let next = "`git worktree prune` forgets worktrees whose directory is gone";
-                io::Error::other(format!("{error}; {next}"))
-            })?;
+            copies.git.add_worktree(&top, &to, &branch, copies.loaded.is_trusted)?;
             if with_changes { copies.copy_changes(&top, &to) } else { Ok(()) }
         });
         let made = made.await;
@@ -249,7 +245,7 @@ impl ProjectCopies {
             return name;
         }
         self.remove(copy);
-        format!("{name}: removed, because nothing but ignored files was changed in it")
+        format!("{name}: removed, because git sees no change in it")
     }
 }
 

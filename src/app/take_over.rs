@@ -54,15 +54,13 @@ impl TakeOver {
         match session.workspace.take_over(&copy, session.last_turn(), &refusal) {
             Ok(files) => Ok(Self { session, storage, id: id.to_owned(), files }),
             Err(error) => {
-                let (what, next) = match &error {
-                    TakeOverError::Refused(_) => ("CONFLICT: ", ""),
-                    TakeOverError::Incomplete(_) => ("", "; `agent session undo ID` takes it back"),
-                    TakeOverError::Failed(_) => ("", ""),
-                };
-                if next.is_empty() {
-                    storage.end_take_over(id, false);
+                if let TakeOverError::Incomplete(_) = error {
+                    let next = format!("`agent session undo {id} --force` takes it back");
+                    return Err(failed(format!("{error}; {next}")));
                 }
-                Err(failed(format!("{what}{error}{next}")))
+                storage.end_take_over(id, false);
+                let is_conflict = matches!(error, TakeOverError::Refused(_));
+                Err(failed(format!("{}{error}", if is_conflict { "CONFLICT: " } else { "" })))
             }
         }
     }

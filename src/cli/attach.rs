@@ -266,6 +266,7 @@ impl AttachedChat {
                 self.request(&json!({"subtype": "set_permission_mode", "mode": mode}));
             }
             ChatRequest::RunCommand(CommandAction::Compact, focus) => {
+                self.is_working = true;
                 self.send_message(&format!("/compact {focus}"), &[]);
             }
             ChatRequest::RunCommand(CommandAction::Model, model) if is_model_name(&model) => {

@@ -117,10 +117,9 @@ impl Attempt {
     }
 
     fn compare_with(&self, other: &Self) -> Ordering {
-        // A cost that is not known decides nothing.
-        let costs = self.finished.cost_usd.zip(other.finished.cost_usd);
-        let by_cost = costs.map_or(Ordering::Equal, |(own, other)| own.total_cmp(&other));
-        by_cost.then(self.n_lines.cmp(&other.n_lines))
+        // One whose cost is not known comes last.
+        let cost = |it: &Self| it.finished.cost_usd.unwrap_or(f64::INFINITY);
+        cost(self).total_cmp(&cost(other)).then(self.n_lines.cmp(&other.n_lines))
     }
 }
 

@@ -320,8 +320,8 @@ impl GitGuard {
         state.nested.extend(nested);
         let Some(before) = state.accepted.take() else { return report };
         let earlier = (Some(&before), state.is_quiet);
-        let take = || Snapshot::take(&self.places, &state.nested, &self.other_files, earlier);
-        let mut now = take();
+        let take = |nested: &_| Snapshot::take(&self.places, nested, &self.other_files, earlier);
+        let mut now = take(&state.nested);
         // One that is there and cannot be opened, git would pass over; nor what is in such a directory, until it is opened.
         let lost = before.directories.keys().filter(|path| !now.directories.contains_key(*path));
         let is_ours = |path: &&Path| self.places.is_writable(path);
@@ -339,7 +339,9 @@ impl GitGuard {
             }
         }
         if was_closed {
-            now = take();
+            // The search could not see what is in them.
+            state.nested.extend(self.find_nested());
+            now = take(&state.nested);
         }
         if now.is_same(&before) {
             now.gone.clone_from(&before.gone);

@@ -56,7 +56,7 @@ impl NextStep {
             |it: &UserInput| !it.pasted.is_empty() || it.prompt.is_some() || !it.images.is_empty();
         if undelivered.iter().any(has_more) {
             return Err(
-                "not in the background, because a message that waits has pasted text, an image or a command",
+                "stopped, and not in the background: a message that waits has pasted text, an image or a command",
             );
         }
         let first = if message.is_empty() { CONTINUE.to_owned() } else { message };

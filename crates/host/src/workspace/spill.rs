@@ -55,6 +55,8 @@ impl SpillFolder {
     /// A temporary folder that is removed on drop: for a session that is not recorded. Masks only well-known secrets.
     pub fn temporary(places: &[PathBuf]) -> Self {
         let mut spill = Self::kept_for_a_day(Arc::default(), places);
+        // A session may take longer than a day.
+        spill.folder.set_file_name(format!("agent-output-{}", uuid::Uuid::now_v7()));
         spill.is_removed_on_drop = true;
         spill
     }

@@ -293,7 +293,7 @@ fn opening_fence(trimmed: &str) -> Option<String> {
 fn table_head(text: &str) -> Option<String> {
     let mut lines = text.split_inclusive('\n');
     let (head, rule) = (lines.next()?, lines.next()?);
-    let is_rule = rule.contains("--") && rule.chars().all(|char| "|:- \t\r\n".contains(char));
+    let is_rule = rule.contains('-') && rule.chars().all(|char| "|:- \t\r\n".contains(char));
     (head.starts_with('|') && is_rule).then(|| format!("{head}{rule}"))
 }
 

@@ -82,7 +82,7 @@ impl Workspace {
             });
         }
         let recorded = recorded.map_err(|error| TakeOverError::Failed(error.to_string()));
-        recorded.map(|changed| changed.files)
+        recorded.map(|changed| changed.files).map_err(|it| TakeOverError::Incomplete(it.into()))
     }
 }
 
