@@ -20,10 +20,10 @@ pub(super) fn plan_command(
 ) -> SandboxPlan {
     let mut profile = sandbox.command_profile(rights);
     profile.hidden.extend(session.sockets.iter().cloned());
-    // What is missing where no command can put it needs neither a mount nor a rule for each entry beside it.
+    // What is missing where no command can put it needs neither a mount nor a rule for each entry beside it; nor does what
+    // is in a directory that another user closed.
     let is_writable = |path: &Path| sandbox.profile.writable.iter().any(|it| path.starts_with(it));
-    let is_missing = |path: &Path| path.symlink_metadata().is_err_and(|it| disk::is_missing(&it));
-    profile.hidden.retain(|path| is_writable(path) || !is_missing(path));
+    profile.hidden.retain(|path| is_writable(path) || path.symlink_metadata().is_ok());
     let mut writable = profile.writable.clone();
     if !rights.read_only {
         writable.push(session.cache.clone());
