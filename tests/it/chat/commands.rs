@@ -231,8 +231,11 @@ fn trace_export_config_and_model_commands_work() {
     pty.wait_for("q close");
     pty.send("/");
     pty.send("max_step_retries");
+    // A key that arrives with others is part of a paste.
+    pty.wait_for("/max_step_retries");
     pty.send("\r");
     pty.wait_for("recovery.max_step_retries = 3");
+    pty.wait_for("q close");
     pty.send("q");
     pty.wait_for("/help");
     pty.say("/model");
