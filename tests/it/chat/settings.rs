@@ -1,4 +1,4 @@
-//! `/permissions add`, `/memory add`, `/vim` and `ui.statusline`.
+//! `/permissions add`, `/memory add` and `ui.statusline`.
 
 use crate::support::{Pty, Test};
 
