@@ -25,7 +25,8 @@ use agent_protocol::hook::json::claude_mode_name;
 use agent_protocol::provider::Effort;
 use agent_protocol::question::UserAnswer;
 use agent_ui::tui::{
-    Chat, ChatHandle, ChatRequest, ChatUpdate, CommandAction, CommandTiming, Settings, WorkOutcome,
+    Chat, ChatHandle, ChatRequest, ChatUpdate, CommandAction, CommandTiming, DEFAULT_EFFORT,
+    Settings, WorkOutcome,
 };
 use connection::Connection;
 
@@ -341,7 +342,8 @@ impl AttachedChat {
 
 /// Without an effort, which the control protocol does not have.
 fn is_model_name(text: &str) -> bool {
-    !text.is_empty() && !text.contains(char::is_whitespace) && Effort::from_name(text).is_none()
+    let is_effort = text == DEFAULT_EFFORT || Effort::from_name(text).is_some();
+    !text.is_empty() && !text.contains(char::is_whitespace) && !is_effort
 }
 
 fn answer_json(answer: UserAnswer) -> (String, Value) {

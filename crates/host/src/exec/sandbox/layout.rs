@@ -20,8 +20,7 @@ pub(super) fn plan_command(
 ) -> SandboxPlan {
     let mut profile = sandbox.command_profile(rights);
     profile.hidden.extend(session.sockets.iter().cloned());
-    // What is missing where no command can put it needs neither a mount nor a rule for each entry beside it; nor does what
-    // is in a directory that another user closed.
+    // What cannot be reached, where no command can put it, needs neither a mount nor a rule for each entry beside it.
     let is_writable = |path: &Path| sandbox.profile.writable.iter().any(|it| path.starts_with(it));
     profile.hidden.retain(|path| is_writable(path) || path.symlink_metadata().is_ok());
     let mut writable = profile.writable.clone();
