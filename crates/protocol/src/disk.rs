@@ -12,6 +12,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::FixedState;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, renameat_with};
@@ -266,12 +267,21 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Replaces one of the agent's own files, or a link in its place.
+/// Replaces one of the agent's own files, or a link in its place. Several processes may do it at once.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    static N_REPLACED: AtomicU64 = AtomicU64::new(0);
     let (parent, name) = split_name(path)?;
     let folder = open_folder(parent)?;
-    ignore_missing(rustix::fs::unlinkat(&folder, name, AtFlags::empty()))?;
-    io::Write::write_all(&mut create_file_in(&folder, &name.to_string_lossy())?, bytes)
+    let n = N_REPLACED.fetch_add(1, Ordering::Relaxed);
+    let new = format!(".{}-{}-{n}", name.display(), std::process::id());
+    // A process with this number may have been killed here.
+    ignore_missing(rustix::fs::unlinkat(&folder, new.as_str(), AtFlags::empty()))?;
+    let written = io::Write::write_all(&mut create_file_in(&folder, &new)?, bytes);
+    let replaced = written.and_then(|()| Ok(rustix::fs::renameat(&folder, &new, &folder, name)?));
+    if replaced.is_err() {
+        _ = rustix::fs::unlinkat(&folder, new.as_str(), AtFlags::empty());
+    }
+    replaced
 }
 
 /// The bytes of a regular file of at most `limit` bytes, also through a link; never waits for a FIFO.

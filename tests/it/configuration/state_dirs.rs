@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use agent_protocol::disk;
 use serde_json::json;
 
 use crate::support::{Done, Test, events, has, is_root, say, sessions_in};
@@ -358,7 +359,9 @@ fn concurrently_started_sessions_are_all_recorded() {
         .map(|n| test.spawn(&["run", &format!("task {n}"), "--model", "script:../script"]))
         .collect();
     for child in children {
-        Done::new(&child.wait_with_output().unwrap()).expect_code(0).expect_stdout("ok\n");
+        let done = Done::new(&child.wait_with_output().unwrap()).expect_code(0);
+        let stderr = done.expect_stdout("ok\n").stderr;
+        assert!(!stderr.contains("sessions are kept"), "{stderr}");
     }
     let list = test.agent(&["session", "list"]).expect_code(0).stdout;
     assert_eq!(list.lines().count(), 4, "{list}");
@@ -410,4 +413,24 @@ fn undo_works_with_state_on_another_file_system() {
     assert_eq!(test.read("a.txt"), "x\n");
     test.agent(&["session", "undo"]).expect_code(0).expect_stdout("turn 1\n  a.txt: restored\n");
     assert_eq!(test.read("a.txt"), "one\n");
+}
+
+#[test]
+fn state_file_may_be_replaced_by_several_at_once_and_is_never_missing() {
+    let test = Test::new();
+    let path = test.home().join("file");
+    disk::replace_file(&path, b"0").unwrap();
+    std::thread::scope(|scope| {
+        for text in ["1", "2", "3", "4"] {
+            let path = &path;
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    disk::replace_file(path, text.as_bytes()).unwrap();
+                    assert_eq!(disk::read_file(path).unwrap().len(), 1);
+                }
+            });
+        }
+    });
+    let names = fs::read_dir(test.home()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(names.into_iter().all(|name| !name.to_string_lossy().starts_with(".file")));
 }
