@@ -1,6 +1,5 @@
-//! `agent trace`: shows, measures and compares recorded sessions.
+//! `agent trace`: shows, measures and replays recorded sessions.
 
-mod diff;
 mod html;
 mod replay;
 mod stats;
@@ -8,7 +7,7 @@ mod stats;
 use clap::Subcommand;
 
 use super::session::{SessionArgs, find_session};
-use super::{exit_code, print_answer, usage_error};
+use super::{print_answer, usage_error};
 use crate::app::{OpenError, Storage};
 
 #[derive(Debug, Subcommand)]
@@ -19,8 +18,6 @@ pub(super) enum TraceCommand {
     Html(html::HtmlArgs),
     /// Count what happened: tokens, cost, time, calls, failures
     Stats(stats::TraceStatsArgs),
-    /// Show where two runs part; the exit code is 0 if they are equal, and 1 if they differ
-    Diff(diff::DiffArgs),
     /// Run a session again in a scratch copy, with the recorded answers, and compare the results
     Replay(replay::ReplayArgs),
 }
@@ -34,7 +31,6 @@ pub(super) fn run(command: &TraceCommand) -> u8 {
         ),
         TraceCommand::Html(args) => print_answer(html::write_html(args)),
         TraceCommand::Stats(args) => print_answer(stats::report_stats(args)),
-        TraceCommand::Diff(args) => exit_code(diff::diff_sessions(args)),
         TraceCommand::Replay(args) => replay::run(args),
     }
 }

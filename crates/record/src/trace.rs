@@ -1,6 +1,5 @@
 //! Views of a recorded session for people and scripts: events in, text or data out. It accesses no files.
 
-pub mod diff;
 pub mod normalise;
 pub mod page;
 pub mod stats;
