@@ -1,7 +1,7 @@
 //! The configuration: one typed [`Config`], and the origin of each value.
 //!
-//! Layers in increasing precedence: built-in defaults, the user's file, the project's file, the environment,
-//! the command line. A project's file cannot set anything that would harm a user who only opens a folder
+//! Layers in increasing precedence: built-in defaults, those of policies, the user's file, the project's file, the
+//! environment, the command line; the requirements of policies. A project's file cannot set anything that would harm a user who only opens a folder
 //! (keys, endpoints, permissions, checks), unless the user trusts the folder in its current state.
 
 mod claude_settings;
@@ -13,6 +13,7 @@ mod mcp;
 mod model_types;
 mod models;
 mod own_prompts;
+mod policy;
 mod providers;
 mod recorded_settings;
 mod sensitive_settings;
@@ -28,6 +29,7 @@ pub use layers::{ConfigError, LoadedConfig, Origin, Setting, Sources, Trust, loa
 pub use mcp::{MCP_FILE, Mcp, McpConfigServers, McpServer, ServerDirectory, parse_servers};
 pub use model_types::{ModelTable, ProviderTable, Requests};
 pub use models::{is_file_model, model_choices, model_table, model_window};
+pub use policy::{MachinePolicy, Restrictions, read_policies, read_policy_text};
 pub use providers::{
     ProviderPreset, ResolvedModel, key_variables, larger_window, presets, resolve_model,
     usable_presets, window_questions,

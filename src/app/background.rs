@@ -11,6 +11,9 @@ use agent_host::workspace::{Checkpoints, Workspace};
 use agent_protocol::event::EventStream;
 use agent_record::{LoadedSession, otel};
 
+/// Variables of OpenTelemetry that describe a run, and not what is reported of it.
+const DESCRIPTIONS: [&str; 2] = ["OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES"];
+
 /// Work for which the end of a session waits, within limits.
 pub(super) struct BackgroundWork {
     checkpoints: Option<Arc<Checkpoints>>,
@@ -37,7 +40,13 @@ impl BackgroundWork {
         if let Some(retention) = &retention {
             events.add_sink(Box::new(retention.clone()));
         }
-        let (settings, warnings) = otel::read_settings(variable);
+        let required = &config.restrictions.telemetry;
+        let (settings, warnings) = otel::read_settings(|name| match required.get(name) {
+            Some(value) => Some(value.clone()),
+            // What the policy leaves out must not redirect or stop what it requires.
+            None if !required.is_empty() && !DESCRIPTIONS.contains(&name) => None,
+            None => variable(name),
+        });
         notices.extend(warnings);
         let earlier = resumed.map_or(&[][..], |resumed| &resumed.events);
         let telemetry = settings.and_then(|settings| Telemetry::start(events, settings, earlier));

@@ -33,6 +33,11 @@ impl McpServers {
         for (name, server) in config.mcp.servers.iter().filter(|(_, server)| server.enabled) {
             match server.expand_variables(&variable) {
                 Ok(server) => {
+                    let address = server.url.as_deref();
+                    if let Some(Err(why)) = address.map(|it| config.restrictions.check_url(it)) {
+                        notices.push(format!("MCP server {name} is not used: {why}"));
+                        continue;
+                    }
                     let starts_there = loaded.is_trusted || server.cwd.is_some();
                     let directory = match dirs {
                         _ if starts_there => writable.root().to_owned(),

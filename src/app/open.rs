@@ -121,6 +121,9 @@ impl PreparedSession {
         let (recorded, mut notices) = resolve_recorded_session(&mut options, &state_dirs)?;
         let config = &options.config.config;
         let mode = options.config.mode_or(options.default_mode);
+        if let Some(limit) = &config.restrictions.mode {
+            control.limit_mode(limit.clone());
+        }
         let config::Checks { commands, timeout } = config.checks.clone();
         let checks = Checks { commands, timeout: parse_duration(&timeout)? };
         let timeout = config.limits.timeout.as_deref().map(parse_duration).transpose()?;
@@ -352,7 +355,9 @@ fn recorded_mode(options: &Options, loaded: Option<&LoadedSession>) -> Option<Pe
     let live = agent_record::live_events(&loaded?.events);
     let recorded = agent_record::last_permission_mode(live)?;
     let is_set = options.config.config.permissions.mode.is_some();
-    (!is_set && recorded < PermissionMode::Full).then_some(recorded)
+    let limit = options.config.config.restrictions.mode.as_ref().map(|limit| limit.mode);
+    (!is_set && recorded < PermissionMode::Full)
+        .then(|| limit.map_or(recorded, |it| it.min(recorded)))
 }
 
 fn open_log(

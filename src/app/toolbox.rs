@@ -310,6 +310,7 @@ pub(super) fn build_policy(
         let rules = parse_permission_rules(text)
             .map_err(|reason| OpenError::Usage(format!("{origin}: {list} {text:?}: {reason}")))?;
         let origin = match origin {
+            config::Origin::Policy(..) => RuleOrigin::Policy,
             config::Origin::User(..) => RuleOrigin::UserFile,
             config::Origin::Project(..) => RuleOrigin::ProjectFile,
             _ if origin.has_claude_syntax() => RuleOrigin::Compatible,

@@ -27,6 +27,7 @@ pub fn open_search(config: &Config) -> Result<Option<WebSearchTool>, OpenError> 
     let Some(name) = &web.search else { return Ok(None) };
     let (address, key) = (web.address.as_deref(), web.api_key_env.as_deref());
     let service = SearchService::new(name, address, key, variable).map_err(OpenError::Usage)?;
+    config.restrictions.check_url(service.address())?;
     let service = Arc::new(service);
     let search = move |query: SearchQuery| {
         let service = Arc::clone(&service);

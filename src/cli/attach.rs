@@ -18,7 +18,7 @@ use super::sdk::permission::decision_json;
 use super::session::find_session_by_id;
 use crate::app::{self, OpenError, SessionStatus, StateDirs, Storage};
 use crate::config::UserDirs;
-use agent_protocol::control::{Ending, SessionControl};
+use agent_protocol::control::{Ending, ModeLimit, PermissionMode, SessionControl};
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::{Event, EventBody};
 use agent_protocol::hook::json::claude_mode_name;
@@ -81,7 +81,8 @@ async fn attach(
         options::load_config(&status.project, dirs.as_ref(), &ToolOptions::default(), None)?;
     let files = ChatFiles::new(&root, dirs.as_ref());
     let settings = chat::chat_settings(&RunArgs::default(), &config, &files)?;
-    let settings = Settings { full_mode_refusal: Some(NO_FULL_MODE), ..settings };
+    let limit = ModeLimit { mode: PermissionMode::AutoEdit, reason: NO_FULL_MODE.to_owned() };
+    let settings = Settings { mode_limits: vec![limit], ..settings };
     let mut chat = chat::start_screen(settings, display_mode)?;
     let mut attached = AttachedChat {
         handle: chat.handle.clone(),

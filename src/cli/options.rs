@@ -444,7 +444,10 @@ pub(super) fn load_config(
     let compatible = run.map(|run| &run.compatible).cloned().unwrap_or_default();
     let (of_project, of_user) = compatible.selected_sources()?;
     let meaning = compatible.config_overrides()?;
+    let managed = compat::read_managed_settings()?;
+    let (managed, managed_hooks) = managed.unzip();
     let mut sources = Sources {
+        policies: managed.into_iter().chain(config::read_policies()?).collect(),
         user_file: dirs.map(|dirs| dirs.config.join(config::FILE_NAME)),
         // In a project that is the home, the file is the project's.
         user_settings: std::env::home_dir()
@@ -471,7 +474,7 @@ pub(super) fn load_config(
     }
     compatible.check_mode(&loaded)?;
     compatible.add_servers(&mut loaded)?;
-    loaded.hooks.extend(meaning.hooks);
+    loaded.hooks.extend(managed_hooks.into_iter().flatten().chain(meaning.hooks));
     loaded.warnings.extend(meaning.warnings);
     loaded.warnings.extend(tools.rules.unknown_tool_warnings()?);
     if let Some(cwd) = &tools.cwd {

@@ -248,7 +248,9 @@ async fn open_session(
     options.hooks = hooks::program_hooks(introduction, program)?;
     let status = SharedStatus::default();
     let initial_mode = options.config.config.permissions.mode.unwrap_or(options.default_mode);
-    status.lock().full_mode_refusal = args.compatible.full_mode_refusal(initial_mode);
+    if let Some(limit) = args.compatible.mode_limit(initial_mode) {
+        control.limit_mode(limit);
+    }
     let tools = Arc::new(OnceLock::new());
     let lines: Box<dyn Sink> = match start {
         Start::Driven(output) => {
@@ -274,9 +276,6 @@ async fn open_session(
         opened = opening => opened?,
         never = program.expire_requests() => match never {},
     };
-    // A resumed session begins in the mode in which it ended.
-    status.lock().full_mode_refusal =
-        args.compatible.full_mode_refusal(session.apply_requested_mode());
     print_notices(&session.notices);
     if let Some(servers) = session.servers() {
         // The first request to the model needs the tools of the program's servers.

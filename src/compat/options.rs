@@ -14,7 +14,7 @@ use super::rules::parse_tool_list;
 use super::settings::ClaudeSettings;
 use crate::app::{OpenError, Options, ToolChoice};
 use crate::config::{self, Hook, LoadedConfig, SETTINGS, Setting};
-use agent_protocol::control::PermissionMode;
+use agent_protocol::control::{ModeLimit, PermissionMode};
 use agent_protocol::disk;
 use agent_protocol::provider::Effort;
 
@@ -92,23 +92,25 @@ impl CompatibleOptions {
             || !is_mode_given && self.settings().is_ok_and(|settings| settings.is_unattended)
     }
 
-    pub(crate) fn full_mode_refusal(&self, begun: PermissionMode) -> Option<&'static str> {
+    pub(crate) fn mode_limit(&self, begun: PermissionMode) -> Option<ModeLimit> {
         // Wrong settings open no session.
-        if self.settings().is_ok_and(|settings| settings.disables_full) {
-            return Some(FULL_MODE_DISABLED);
-        }
-        let is_allowed = begun == PermissionMode::Full || self.foreign.0.contains(&ALLOWS_FULL);
-        (!is_allowed).then_some(
+        let reason = if self.settings().is_ok_and(|settings| settings.disables_full) {
+            FULL_MODE_DISABLED
+        } else if begun == PermissionMode::Full || self.foreign.0.contains(&ALLOWS_FULL) {
+            return None;
+        } else {
             "bypassPermissions cannot be chosen: the session was started without \
-             --allow-dangerously-skip-permissions",
-        )
+             --allow-dangerously-skip-permissions"
+        };
+        Some(ModeLimit { mode: PermissionMode::AutoEdit, reason: reason.to_owned() })
     }
 
     pub(crate) fn check_mode(&self, loaded: &LoadedConfig) -> Result<(), OpenError> {
-        let is_full = loaded.config.permissions.mode == Some(PermissionMode::Full);
-        match self.full_mode_refusal(PermissionMode::Full) {
-            Some(why) if is_full => Err(OpenError::Usage(why.to_owned())),
-            _ => Ok(()),
+        let limit = self.mode_limit(PermissionMode::Full);
+        let mode = loaded.config.permissions.mode;
+        match limit.as_ref().zip(mode).and_then(|(limit, mode)| limit.refusal(mode)) {
+            Some(why) => Err(OpenError::Usage(why.to_owned())),
+            None => Ok(()),
         }
     }
 

@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
@@ -15,6 +16,7 @@ use super::claude_settings::{self, SettingsFile};
 use super::hook_scripts::HookScripts;
 use super::hooks::{self, Hook};
 use super::mcp::{self, MCP_FILE, McpFile};
+use super::policy::{MachinePolicy, Restrictions};
 use super::sensitive_settings::{self, SensitiveSettings, SettingsDigest};
 use super::types::Config;
 use super::{AGENT_DIR, own_prompts};
@@ -25,6 +27,8 @@ use agent_protocol::settings::{parse_duration, with_suggestion};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
+    /// File and line.
+    Policy(PathBuf, usize),
     /// File and line.
     User(PathBuf, usize),
     /// File and line.
@@ -48,7 +52,7 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::User(path, line) | Self::Project(path, line) => {
+            Self::Policy(path, line) | Self::User(path, line) | Self::Project(path, line) => {
                 write!(f, "{}:{line}", path.display())
             }
             Self::Environment(name) => write!(f, "environment {name}"),
@@ -67,6 +71,7 @@ pub type Setting = (String, Value, String);
 
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
+    pub policies: Vec<MachinePolicy>,
     pub user_file: Option<PathBuf>,
     /// The user's settings of Claude Code, of which only the hooks are used. The file may not
     /// exist.
@@ -113,6 +118,10 @@ pub struct LoadedConfig {
 pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
     let mut loaded = LoadedConfig::default();
     let mut merged = Table::new();
+    for policy in &sources.policies {
+        let origin = |key: &str| policy.origin("defaults", key);
+        loaded.add_layer(&mut merged, policy.defaults.clone(), &origin)?;
+    }
     if let Some(path) = &sources.user_file
         && let Some((table, lines)) = read_table(path)?
     {
@@ -162,15 +171,20 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
     loaded.prompts = std::mem::take(&mut loaded.prompts)
         .with_overrides(sources.prompts.clone())
         .map_err(|reason| ConfigError(format!("--set: prompts.{reason}")))?;
+    let mut restrictions = Restrictions::default();
+    for policy in &sources.policies {
+        policy.require(&mut loaded, &mut merged, &mut restrictions)?;
+    }
     loaded.config = merged
         .try_into()
         .map_err(|error: toml::de::Error| ConfigError(with_suggestion(error.message())))?;
+    loaded.config.restrictions = restrictions;
     loaded.check_ranges()?;
     Ok(loaded)
 }
 
 impl LoadedConfig {
-    fn add_layer(
+    pub(super) fn add_layer(
         &mut self,
         merged: &mut Table,
         mut table: Table,
@@ -481,7 +495,7 @@ struct ProjectLayer {
     scripts: Option<Arc<HookScripts>>,
 }
 
-type KeyLines = BTreeMap<String, usize>;
+pub(super) type KeyLines = BTreeMap<String, usize>;
 
 fn read_table(path: &Path) -> Result<Option<(Table, KeyLines)>, ConfigError> {
     let text = match read_small_text(path) {
@@ -491,20 +505,31 @@ fn read_table(path: &Path) -> Result<Option<(Table, KeyLines)>, ConfigError> {
         }
         Err(error) => return Err(ConfigError(format!("{}: {error}", path.display()))),
     };
-    let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
-    let wrong = |error: &toml::de::Error| {
-        let line = error.span().map_or(1, |span| line_at(span.start));
+    // Checked separately, so that the message contains this file and line.
+    parse_toml::<Config>(path, &text)?;
+    Ok(Some((parse_toml(path, &text)?, key_lines(&text))))
+}
+
+/// An error names the file and the line.
+pub(super) fn parse_toml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
+    toml::from_str(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line_at(text, span.start));
         let message = with_suggestion(error.message());
         ConfigError(format!("{}:{line}: {message}", path.display()))
-    };
-    // Checked separately, so that the message contains this file and line.
-    toml::from_str::<Config>(&text).map_err(|error| wrong(&error))?;
-    let table: Table = toml::from_str(&text).map_err(|error| wrong(&error))?;
+    })
+}
+
+fn line_at(text: &str, at: usize) -> usize {
+    text[..at.min(text.len())].matches('\n').count() + 1
+}
+
+/// The line of each key.
+pub(super) fn key_lines(text: &str) -> KeyLines {
     let mut lines = BTreeMap::new();
-    if let Ok(spanned) = DeTable::parse(&text) {
-        collect_lines(spanned.get_ref(), "", &line_at, &mut lines);
+    if let Ok(spanned) = DeTable::parse(text) {
+        collect_lines(spanned.get_ref(), "", &|at| line_at(text, at), &mut lines);
     }
-    Ok(Some((table, lines)))
+    lines
 }
 
 fn collect_lines(
@@ -527,10 +552,10 @@ fn key_line(lines: &KeyLines, key: &str) -> usize {
 }
 
 /// Lists that layers extend: a layer cannot remove what another one denies or hides.
-const EXTENDED_LISTS: [&str; 4] =
+pub(super) const EXTENDED_LISTS: [&str; 4] =
     ["permissions.allow", "permissions.ask", "permissions.deny", "record.redact_extra"];
 
-fn merge_tables(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>) {
+pub(super) fn merge_tables(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<String>) {
     for (key, value) in over {
         let path = join_key(prefix, &key);
         let adds = EXTENDED_LISTS.contains(&path.as_str()) || prefix == "hooks";
@@ -555,12 +580,12 @@ fn merge_tables(base: &mut Table, over: Table, prefix: &str, changed: &mut Vec<S
     }
 }
 
-fn join_key(prefix: &str, key: &str) -> String {
+pub(super) fn join_key(prefix: &str, key: &str) -> String {
     if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") }
 }
 
 /// `a.b = value` as a table. A quoted part may contain dots: `models."openai/gpt-5.5".price_in`.
-fn nested_table(key: &str, value: Value) -> Table {
+pub(super) fn nested_table(key: &str, value: Value) -> Table {
     let mut parts = Vec::new();
     let mut part = String::new();
     let mut quoted = false;
@@ -622,6 +647,7 @@ mod tests {
             "model = \"a/user\"\n[limits]\nmax_turns = 7\n[permissions]\ndeny = [\"Write\"]\n";
         let project = "model = \"a/project\"\n[permissions]\ndeny = [\"Edit\"]\n";
         let sources = Sources {
+            policies: Vec::new(),
             user_file: Some(file(&dir, "user.toml", user)),
             user_settings: None,
             project_file: Some(file(&dir, "project.toml", project)),

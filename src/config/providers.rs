@@ -66,7 +66,7 @@ impl ProviderPreset {
     }
 }
 
-fn url_host(url: &str) -> &str {
+pub(super) fn url_host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
@@ -163,7 +163,8 @@ pub fn resolve_model(
 ) -> Result<Option<ResolvedModel>, ConfigError> {
     if config.model == "auto" {
         let found = usable_presets(config, variable)
-            .find_map(|preset| Some(format!("{}/{}", preset.name, preset.model.as_ref()?)));
+            .filter_map(|preset| Some(format!("{}/{}", preset.name, preset.model.as_ref()?)))
+            .find(|id| config.restrictions.check_model(id).is_ok());
         return found.map(|id| resolve_id(config, &id, variable)).transpose();
     }
     resolve_id(config, &config.model, variable).map(Some)
@@ -199,6 +200,8 @@ fn resolve_id(
             None => unknown_provider(name, &config.providers),
         });
     };
+    config.restrictions.check_model(id)?;
+    config.restrictions.check_url(&base_url)?;
     let matching = preset.filter(|preset| preset.applies_to(&base_url));
     let keys = preset.map_or(&[][..], |preset| &preset.keys);
     let found = find_key(keys, Some(&table), variable);

@@ -35,6 +35,7 @@ pub fn settings_to_record(loaded: &LoadedConfig) -> Map<String, Value> {
     }
     let rules = loaded.rules.iter().map(|(list, rule, origin)| {
         let origin = match origin {
+            Origin::Policy(..) => "policy",
             Origin::User(..) => "user",
             Origin::Project(..) => "project",
             Origin::Environment(_) | Origin::CommandLine(_) => "command line",
@@ -59,6 +60,7 @@ pub fn config_from_record(settings: &Map<String, Value>) -> Result<LoadedConfig,
     };
     let rules = rules.into_iter().map(|(list, rule, origin)| {
         let origin = match origin.as_str() {
+            "policy" => Origin::Policy(PathBuf::new(), 0),
             "user" => Origin::User(PathBuf::new(), 0),
             "project" => Origin::Project(PathBuf::new(), 0),
             _ => Origin::CommandLine("the record".to_owned()),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::hooks::{self, HookTable};
 use super::mcp::Mcp;
 use super::model_types::{ModelTable, ProviderTable, Requests};
+use super::policy::Restrictions;
 use agent_protocol::control::{PermissionMode, Recovery};
 use agent_protocol::provider::Effort;
 use agent_protocol::settings::{SandboxBackend, SandboxNetwork};
@@ -35,6 +36,9 @@ pub struct Config {
     /// A model and the effort that the user chose for it in the chat: not a setting.
     #[serde(skip)]
     pub chosen_effort: Option<(String, Effort)>,
+    /// What policies of the machine restrict: not a setting.
+    #[serde(skip)]
+    pub restrictions: Restrictions,
     /// Sampling temperature; unset: the model's default.
     #[schemars(range(min = 0.0, max = 2.0))]
     #[schemars(example = 0.7)]
@@ -464,6 +468,7 @@ impl Default for Config {
             fallback: Vec::new(),
             effort: None,
             chosen_effort: None,
+            restrictions: Restrictions::default(),
             temperature: None,
             providers: BTreeMap::new(),
             models: BTreeMap::new(),

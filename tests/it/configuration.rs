@@ -1,4 +1,5 @@
 //! The configuration, and where the program keeps its files.
 
 mod page;
+mod policy;
 mod state_dirs;

@@ -50,6 +50,11 @@ struct ServiceFacts {
 }
 
 impl SearchService {
+    /// The address that is asked.
+    pub fn address(&self) -> &str {
+        self.url.as_str()
+    }
+
     /// The service of this name, at its own address or another one. `key` contains the key, if the service needs one.
     pub fn new(
         name: &str,

@@ -47,10 +47,9 @@ impl HiddenFiles {
         let by_person = |entry: &PolicyEntry| {
             matches!(entry.origin, RuleOrigin::CommandLine | RuleOrigin::Session(_))
         };
-        if self.matching_entries(tool, RuleAction::Allow, path).any(by_person) {
-            return None;
-        }
-        self.matching_entries(tool, RuleAction::Ask, path).next()
+        let is_allowed = self.matching_entries(tool, RuleAction::Allow, path).any(by_person);
+        let asks = |entry: &&PolicyEntry| !is_allowed || entry.origin == RuleOrigin::Policy;
+        self.matching_entries(tool, RuleAction::Ask, path).find(asks)
     }
 
     /// False if a rule names the file; a rule that allows everything is not sufficient.

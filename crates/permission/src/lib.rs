@@ -480,7 +480,7 @@ impl Policy {
         Some(if place.is_empty() { "." } else { place }.to_owned())
     }
 
-    /// Order of precedence: allowed on the command line, the latest rule of the session, asked,
+    /// Order of precedence: asked by the machine's policy, allowed on the command line, the latest rule of the session, asked,
     /// allowed by a file, the judge's finding.
     fn rule_outcome(
         &self,
@@ -508,6 +508,10 @@ impl Policy {
             |entry: &PolicyEntry| finding.is_none() || !entry.rule.is_bare() || is_given(entry);
         let on_command_line =
             |entry: &PolicyEntry| entry.origin == RuleOrigin::CommandLine && is_allow(entry);
+        let by_policy = |entry: &PolicyEntry| entry.origin == RuleOrigin::Policy && is_ask(entry);
+        if let Some(entry) = self.find_entry(tool, by_policy) {
+            return asked(entry);
+        }
         if let Some(entry) = self.find_entry(tool, on_command_line) {
             return allowed(entry);
         }
@@ -688,6 +692,7 @@ impl PolicyEntry {
         };
         let rule = self.rule.text();
         match self.origin {
+            RuleOrigin::Policy => format!("{verb} {rule} (policy of this machine)"),
             RuleOrigin::CommandLine => format!("--{verb} {rule}"),
             RuleOrigin::Compatible => format!("{verb} {rule} (command line)"),
             RuleOrigin::UserFile => format!("{verb} {rule} (user configuration)"),

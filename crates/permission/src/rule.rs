@@ -22,6 +22,8 @@ pub enum RuleAction {
 /// The source of a rule. The command line takes precedence over files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleOrigin {
+    /// The machine's administrator: where it asks, nothing allows.
+    Policy,
     /// `--allow`, `--ask`, `--deny`.
     CommandLine,
     /// Options in the syntax of Claude Code, where a rule that asks outranks one that allows.

@@ -98,6 +98,20 @@ impl PermissionMode {
     }
 }
 
+/// The most permissive mode that may be chosen, and why no other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModeLimit {
+    pub mode: PermissionMode,
+    pub reason: String,
+}
+
+impl ModeLimit {
+    /// Why this mode may not be chosen.
+    pub fn refusal(&self, mode: PermissionMode) -> Option<&str> {
+        (mode > self.mode).then_some(&self.reason)
+    }
+}
+
 /// What the kernel does next. It carries this out and decides nothing itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "decision", content = "detail", rename_all = "snake_case")]

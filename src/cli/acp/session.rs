@@ -333,6 +333,9 @@ impl SessionContext {
         let mode = PermissionMode::from_name(name).ok_or_else(|| {
             Error::new(ErrorCode::INVALID_PARAMS, format!("there is no mode {name:?}"))
         })?;
+        if let Some(why) = self.control.mode_refusal(mode) {
+            return Err(Error::new(ErrorCode::INVALID_PARAMS, why));
+        }
         self.control.request_mode(mode);
         self.shared.settings.lock().mode = mode;
         Ok(SetSessionModeResponse::new())

@@ -140,7 +140,14 @@ pub(in crate::cli) fn chat_settings(
         own_commands,
         offers_sessions: false,
         // The user may choose it, unless settings disable it.
-        full_mode_refusal: args.compatible.full_mode_refusal(PermissionMode::Full),
+        mode_limits: [
+            &args.compatible.mode_limit(PermissionMode::Full),
+            &config.config.restrictions.mode,
+        ]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect(),
         first_message: (!message.is_empty()).then_some(message),
         notices: config
             .warnings

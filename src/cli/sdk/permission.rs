@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::program_sink::SharedStatus;
+use super::program_sink::parse_mode;
 use crate::app;
 use agent_permission::{ClaudeRule, RuleAction};
 use agent_protocol::Object;
@@ -124,12 +124,7 @@ impl ShownCall {
         (!is_same).then_some(changed)
     }
 
-    pub(super) fn handle_answer(
-        &self,
-        control: &SessionControl,
-        status: &SharedStatus,
-        answer: Result<Value, String>,
-    ) {
+    pub(super) fn handle_answer(&self, control: &SessionControl, answer: Result<Value, String>) {
         let call = &self.call;
         let reject = |why| control.answer_approval(call, ApprovalDecision::Reject(Some(why)));
         let answer = match answer {
@@ -148,7 +143,7 @@ impl ShownCall {
             Some("deny") => return reject(message),
             _ => return reject("the program's answer is neither allow nor deny".to_owned()),
         }
-        let (rules, mode) = parse_grants(&answer["updatedPermissions"], status);
+        let (rules, mode) = parse_grants(&answer["updatedPermissions"], control);
         let changed =
             answer["updatedInput"].as_object().and_then(|input| self.changed_input(input.clone()));
         let approval = match changed {
@@ -174,7 +169,10 @@ impl ShownCall {
 }
 
 /// A rule or mode that a session cannot grant is named once on standard error.
-fn parse_grants(updates: &Value, status: &SharedStatus) -> (Vec<String>, Option<PermissionMode>) {
+fn parse_grants(
+    updates: &Value,
+    control: &SessionControl,
+) -> (Vec<String>, Option<PermissionMode>) {
     let report_ignored = |why: &str| {
         agent_ui::print_notice(&format!("a permission update is ignored: {why}"));
     };
@@ -191,7 +189,7 @@ fn parse_grants(updates: &Value, status: &SharedStatus) -> (Vec<String>, Option<
             }
             Some("setMode") => {
                 let name = update["mode"].as_str().unwrap_or_default();
-                match status.lock().parse_mode(name) {
+                match parse_mode(control, name) {
                     Ok(granted) => mode = Some(granted),
                     Err(why) => report_ignored(&why),
                 }

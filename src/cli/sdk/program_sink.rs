@@ -28,8 +28,6 @@ pub(super) struct SessionStatus {
     pub(super) undelivered: VecDeque<UndeliveredMessage>,
     /// Spending of this process.
     pub(super) spending: Spending,
-    /// Why mode full may not be chosen; `None`: it may.
-    pub(super) full_mode_refusal: Option<&'static str>,
 }
 
 pub(super) struct UndeliveredMessage {
@@ -48,16 +46,16 @@ impl SessionStatus {
         result["total_cost_usd"] = self.spending.cost_usd.unwrap_or_default().into();
         result
     }
+}
 
-    pub(super) fn parse_mode(&self, name: &str) -> Result<PermissionMode, String> {
-        let mode = PermissionMode::from_name(name).ok_or_else(|| {
-            format!("there is no permission mode {name:?}: default, acceptEdits, plan, bypassPermissions")
-        })?;
-        match self.full_mode_refusal {
-            Some(why) if mode == PermissionMode::Full => Err(why.to_owned()),
-            _ => Ok(mode),
-        }
-    }
+/// The mode that a program chooses, or why it may not.
+pub(super) fn parse_mode(control: &SessionControl, name: &str) -> Result<PermissionMode, String> {
+    let mode = PermissionMode::from_name(name).ok_or_else(|| {
+        format!(
+            "there is no permission mode {name:?}: default, acceptEdits, plan, bypassPermissions"
+        )
+    })?;
+    control.mode_refusal(mode).map_or(Ok(mode), Err)
 }
 
 pub(super) struct ProgramSink {
@@ -141,9 +139,8 @@ impl ProgramSink {
                 let request = permission::permission_request(event, &self.root);
                 let (control, shown) =
                     (self.control.clone(), ShownCall::from_event(event, &self.root));
-                let status = Arc::clone(&self.status);
                 let request_id = self.program.ask(&request, self.answer_timeout, move |answer| {
-                    shown.handle_answer(&control, &status, answer);
+                    shown.handle_answer(&control, answer);
                 });
                 self.open_requests.insert(call.clone(), request_id);
             }

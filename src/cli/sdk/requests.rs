@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::input::ControlRequest;
 use super::program::Program;
-use super::program_sink::SharedStatus;
+use super::program_sink::{SharedStatus, parse_mode};
 use super::servers::ServerSenders;
 use crate::app::{Options, Session, UndoOptions};
 use crate::cli::chat;
@@ -169,7 +169,7 @@ impl RequestHandler {
     }
 
     fn set_mode(&self, name: &str) -> Result<Value, Refusal> {
-        let mode = self.status.lock().parse_mode(name)?;
+        let mode = parse_mode(&self.control, name)?;
         self.control.request_mode(mode);
         Ok(json!({ "mode": claude_mode_name(mode) }))
     }

@@ -307,8 +307,10 @@ impl Registry {
         let facts = WorkspaceFacts(&self.cx.workspace);
         let mut grants = propose_grants(effect, &facts);
         let mut policy = self.permissions().policy.clone();
-        if policy.mode() == PermissionMode::Ask {
-            policy.set_mode(PermissionMode::AutoEdit);
+        let further = PermissionMode::AutoEdit;
+        let may_change = self.shared.control.mode_refusal(further).is_none();
+        if policy.mode() == PermissionMode::Ask && may_change {
+            policy.set_mode(further);
             if let Ruling::Allow(_) = policy.rule_on(&call.name, effect, &facts) {
                 grants.push(Grant::Mode(PermissionMode::AutoEdit));
             }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{ChangedInput, Interrupt, PermissionMode};
+use super::{ChangedInput, Interrupt, ModeLimit, PermissionMode};
 use crate::directives::UserInput;
 use crate::question::UserAnswer;
 
@@ -87,6 +87,7 @@ struct SharedControls {
     accepts_denials: AtomicBool,
     can_ask_questions: AtomicBool,
     requests: Mutex<PendingRequests>,
+    mode_limits: Mutex<Vec<ModeLimit>>,
     /// The time for which questions have waited.
     waiting_time: Mutex<Duration>,
     /// Bytes of output that are not read yet, and their limit.
@@ -219,8 +220,26 @@ impl SessionControl {
         self.session.requests.lock().messages.pop_back()
     }
 
-    /// Requests this mode, from the next call on. A question that waits is decided anew.
+    /// Limits the modes of the session.
+    pub fn limit_mode(&self, limit: ModeLimit) {
+        let mut limits = self.session.mode_limits.lock();
+        if !limits.contains(&limit) {
+            limits.push(limit);
+        }
+    }
+
+    /// Why this mode may not be chosen.
+    pub fn mode_refusal(&self, mode: PermissionMode) -> Option<String> {
+        let limits = self.session.mode_limits.lock();
+        limits.iter().find_map(|limit| limit.refusal(mode)).map(str::to_owned)
+    }
+
+    /// Requests this mode, or the most permissive one that may be chosen, from the next call on. A question that
+    /// waits is decided anew.
     pub fn request_mode(&self, mode: PermissionMode) {
+        let limits = self.session.mode_limits.lock();
+        let mode = limits.iter().map(|limit| limit.mode).fold(mode, PermissionMode::min);
+        drop(limits);
         let mut requests = self.session.requests.lock();
         requests.mode = Some(mode);
         if let Some((_, sender)) = &requests.open_question {

@@ -26,7 +26,7 @@ use super::keys::Keymap;
 use super::status_line::StatusItem;
 use super::theme::{Background, Theme};
 use super::viewer::{PageViewer, Viewer};
-use agent_protocol::control::{ApprovalDecision, Ending, PermissionMode};
+use agent_protocol::control::{ApprovalDecision, Ending, ModeLimit, PermissionMode};
 use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::directives::UserInput;
 use agent_protocol::event::{Event, EventBody};
@@ -60,8 +60,7 @@ pub struct Settings {
     pub history: Vec<String>,
     pub own_commands: Vec<CustomCommand>,
     pub offers_sessions: bool,
-    /// `None`: mode full may be chosen.
-    pub full_mode_refusal: Option<&'static str>,
+    pub mode_limits: Vec<ModeLimit>,
     pub first_message: Option<String>,
     pub notices: Vec<String>,
     pub branch: Option<String>,

@@ -82,6 +82,10 @@ impl State {
     }
 
     pub(super) fn set_mode(&mut self, mode: PermissionMode) -> Vec<Action> {
+        if let Some(why) = self.settings.mode_limits.iter().find_map(|it| it.refusal(mode)) {
+            self.conversation.insert_note(Tone::Bad, why);
+            return Vec::new();
+        }
         self.conversation.mode = Some(mode);
         self.pending_mode = None;
         // Another mode ends the planning.
@@ -93,10 +97,7 @@ impl State {
 
     fn mode_command(&mut self, arguments: &str) -> Vec<Action> {
         if let Some(mode) = PermissionMode::all().iter().find(|mode| mode.as_str() == arguments) {
-            let refused = self.settings.full_mode_refusal.filter(|_| *mode == PermissionMode::Full);
-            let Some(why) = refused else { return self.set_mode(*mode) };
-            self.conversation.insert_note(Tone::Bad, why);
-            return Vec::new();
+            return self.set_mode(*mode);
         }
         let names = PermissionMode::all().iter().map(|mode| mode.as_str());
         let names = names.collect::<Vec<_>>().join(", ");

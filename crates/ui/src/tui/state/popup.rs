@@ -363,7 +363,7 @@ mod tests {
             history: Vec::new(),
             own_commands: Vec::new(),
             offers_sessions: false,
-            full_mode_refusal: None,
+            mode_limits: Vec::new(),
             first_message: None,
             notices: Vec::new(),
             branch: None,
