@@ -15,6 +15,7 @@ mod mcp;
 mod memory;
 mod models;
 mod options;
+mod receipt;
 mod run;
 mod sandbox_probe;
 mod sdk;
@@ -90,7 +91,9 @@ enum Command {
     /// Show and change the recorded sessions of this project
     #[command(subcommand)]
     Session(session::SessionCommand),
-    /// Show, measure and compare recorded sessions
+    /// Check a receipt of a session: its log, files, checks and signature
+    Verify(receipt::VerifyArgs),
+    /// Show and measure recorded sessions
     #[command(subcommand)]
     Trace(trace::TraceCommand),
     /// Compare variants of prompts, models and settings on a suite of tasks
@@ -160,6 +163,7 @@ fn dispatch() -> u8 {
         Some(Command::Demo(args)) => demo::run(&args),
         Some(Command::Tool(command)) => tool::run(command),
         Some(Command::Session(command)) => session::run(&command),
+        Some(Command::Verify(args)) => receipt::verify(&args),
         Some(Command::Trace(command)) => trace::run(&command),
         Some(Command::Eval(args)) => eval::run(&args),
         Some(Command::Memory(command)) => memory::run(&command),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{exit_code, json_answer, options, print_answer, terminal_prompt};
+use super::{exit_code, json_answer, options, print_answer, receipt, terminal_prompt};
 use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 
@@ -24,6 +24,8 @@ pub(super) enum SessionCommand {
     Show(SessionArgs),
     /// Write a session to standard output
     Export(SessionExportArgs),
+    /// Write a receipt: what the session did, with a seal of its log; `agent verify` checks it
+    Receipt(receipt::ReceiptArgs),
     /// Take back the file changes of a turn
     Undo(change::UndoArgs),
     /// Go back to before a turn: the conversation, the files, or both
@@ -78,6 +80,7 @@ pub(super) fn run(command: &SessionCommand) -> u8 {
                 ExportFormat::Json => json_answer(&loaded.events),
             })
         }
+        SessionCommand::Receipt(args) => return receipt::write(args),
         SessionCommand::Undo(args) => return exit_code(change::undo(args)),
         SessionCommand::Rewind(args) => return exit_code(change::rewind(args)),
         SessionCommand::Fork(args) => change::fork(args).map(Into::into),

@@ -81,7 +81,7 @@ pub fn read_policies() -> Result<Vec<MachinePolicy>, ConfigError> {
 fn read_policy(path: &Path, must_exist: bool) -> Result<Option<MachinePolicy>, ConfigError> {
     let Some(text) = read_policy_text(path, must_exist)? else { return Ok(None) };
     let PolicyTables { mut allowed, telemetry, .. } = parse_toml(path, &text)?;
-    allowed.policy = path.to_owned();
+    path.clone_into(&mut allowed.policy);
     let mut tables: Table = parse_toml(path, &text)?;
     let mut table = |name: &str| match tables.remove(name) {
         Some(Value::Table(table)) => table,
@@ -190,7 +190,7 @@ const MODE: &str = "permissions.mode";
 /// Limits may be lower than required, and the mode may be stricter.
 fn is_permitted(key: &str, given: &Value, required: &Value) -> bool {
     let number = |value: &Value| match value {
-        Value::Integer(n) => Some(*n as f64),
+        Value::Integer(n) => n.to_string().parse().ok(),
         Value::Float(n) => Some(*n),
         Value::String(text) => parse_duration(text).ok().map(|it| it.as_secs_f64()),
         _ => None,

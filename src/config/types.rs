@@ -344,6 +344,9 @@ pub struct Record {
     /// `--model replay:DIR` plays them.
     #[schemars(example = &"/tmp/wire")]
     pub wire: Option<String>,
+    /// The key of SSH that signs receipts (`agent session receipt`).
+    #[schemars(example = &"/home/me/.ssh/id_ed25519")]
+    pub signing_key: Option<String>,
     /// Number of days after their last use that the sessions of a project are kept. Unset: all of them, since a
     /// session that is gone without notice costs more than its space on the disk.
     #[schemars(range(min = 1), example = 90)]

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod copies;
+mod receipt;
 pub(crate) mod replay;
 mod resume;
 mod retention;

@@ -32,8 +32,9 @@ use std::sync::Arc;
 pub use charset::Charset;
 pub use checkpoint::{
     BlobReader, ChangedFiles, CheckpointLimits, CheckpointSettings, Checkpoints, FileHistory,
-    GitSkipReason, OpenOperation, OperationScope, OutsideChange, TakeOverError, USER_PROGRAMS,
-    UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo, copy_journal,
+    GitSkipReason, OpenOperation, OperationScope, OutsideChange, SessionChanges, TakeOverError,
+    USER_PROGRAMS, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo,
+    copy_journal,
 };
 pub use content::FileContent;
 pub use diff::{Diff, DiffSize};

@@ -9,6 +9,7 @@ pub mod otel;
 mod overview;
 mod partial_record;
 mod progress;
+mod receipt;
 mod render;
 mod summary;
 pub mod trace;
@@ -18,10 +19,11 @@ pub use live_events::{
     LastFileAccess, forked_from, last_file_accesses, live_events, live_events_of_all_agents,
     parse_milliseconds,
 };
-pub use log::{EVENTS, LoadedSession, Log, LogError, load_session, process_using};
+pub use log::{EVENTS, LoadedSession, Log, LogError, load_session, parse_log, process_using};
 pub use overview::{SessionOverview, added_directories, last_main_model, read_overview};
 pub use partial_record::{PartialRecord, RecordGaps, read_partially};
 pub use progress::{SessionProgress, progress};
+pub use receipt::{Receipt, ReceiptCheck, ReceiptFacts, ReceiptFile};
 pub use render::{markdown, timeline};
 pub use summary::{SummarySink, Turn, summary, turns};
 

@@ -111,6 +111,11 @@ pub fn load_session(path: &Path) -> Result<LoadedSession, LogError> {
     Ok(LoadedSession { events, is_torn: whole < text.len(), complete_bytes: whole as u64 })
 }
 
+/// The events of a whole log of this version; the error names the first invalid line.
+pub fn parse_log(text: &[u8]) -> Result<Vec<Event>, String> {
+    parse_events_in_parts(text).map_err(|(line, why)| format!("line {line} is no event: {why}"))
+}
+
 /// The error has the number of the first invalid line and the reason.
 fn parse_events_in_parts(text: &[u8]) -> Result<Vec<Event>, (usize, String)> {
     let mut events = Vec::new();

@@ -13,6 +13,7 @@ mod overlap;
 mod pack;
 mod preview;
 mod restore;
+mod session_changes;
 mod session_diff;
 mod take_over;
 #[cfg(test)]
@@ -46,6 +47,7 @@ pub use restore::{
     GitSkipReason, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo,
 };
 
+pub use session_changes::SessionChanges;
 pub use take_over::TakeOverError;
 
 pub(super) use blake3::Hash;
