@@ -377,26 +377,6 @@ fn parts_of_the_context_add_up_after_a_compaction() {
 }
 
 #[test]
-fn pins_are_added_listed_and_removed() {
-    let (test, mut pty) = chat("text: heard");
-    pty.say("/pin Only ASCII in the sources.");
-    pty.wait_for("pin 1: “Only ASCII in the sources.”");
-    pty.say("/pins");
-    pty.wait_for("  1  Only ASCII in the sources.");
-    pty.say("hello");
-    pty.wait_for("heard");
-    pty.say("/context");
-    pty.wait_for("system prompt: this project, its rules, and pins");
-    pty.wait_for("in all of 128,000 tokens (assumed)");
-    pty.say("/unpin 1");
-    pty.wait_for("pin 1 removed");
-    pty.say("/unpin 1");
-    pty.wait_for("There is no such pin");
-    let log = std::fs::read_to_string(test.log()).unwrap();
-    assert!(log.contains("pin.added") && log.contains("pin.removed"), "{log}");
-}
-
-#[test]
 fn esc_stops_a_compaction_and_queued_messages_follow_it() {
     let (test, mut pty) = chat(
         "call: Read {\"path\": \"a.txt\"}\n---\ntext: one\n---\ntext: two\n---\ntext: three\n---\n\
@@ -885,6 +865,7 @@ fn edits_beside_a_background_command_of_an_earlier_turn_are_undone() {
     pty.wait("it is redone", |_| test.read("a.txt") == "two\n");
     pty.say("/tasks stop");
     pty.wait("it has ended", |_| running("sleep 311.62").is_empty());
+    pty.wait_for("bg_1 is ended");
     pty.say("/undo");
     pty.wait("it is undone", |_| test.read("a.txt") == "one\n");
     assert!(test.root().join("began").exists());

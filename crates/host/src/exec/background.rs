@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -87,7 +86,7 @@ struct JobTable {
 struct Job {
     requests: mpsc::Sender<OutputRequest>,
     cancel: CancellationToken,
-    state: Arc<AtomicU8>,
+    state: watch::Receiver<u8>,
     line: String,
     begun: Instant,
     directory_and_rights: (PathBuf, CommandRights),
@@ -202,8 +201,8 @@ impl BackgroundJobs {
         let id = format!("bg_{}", jobs.last);
         let (sender, requests) = mpsc::channel(8);
         let cancel = CancellationToken::new();
-        let state = Arc::new(AtomicU8::new(RUNNING));
-        let status = JobStatus { state: Arc::clone(&state), jobs: Arc::downgrade(self) };
+        let (sets_state, state) = watch::channel(RUNNING);
+        let status = JobStatus { state: sets_state, jobs: Arc::downgrade(self) };
         jobs.tasks.spawn(run_job(started, requests, cancel.clone(), status));
         let begun = Instant::now();
         let job = Job { requests: sender, cancel, state, line, begun, directory_and_rights };
@@ -235,6 +234,8 @@ impl BackgroundJobs {
     pub(super) async fn stop(&self, id: &str) -> bool {
         let Some(job) = self.job(id).filter(|job| job.state() != ENDED) else { return false };
         job.cancel.cancel();
+        // What was asked before the end would count as running.
+        _ = job.state.clone().wait_for(|state| *state != RUNNING).await;
         if job.state() == PROCESSES_REMAIN {
             job.request_output(UNLIMITED, true).await;
         }
@@ -258,13 +259,13 @@ impl BackgroundJobs {
 }
 
 struct JobStatus {
-    state: Arc<AtomicU8>,
+    state: watch::Sender<u8>,
     jobs: Weak<BackgroundJobs>,
 }
 
 impl JobStatus {
     fn set(&self, state: u8) {
-        self.state.store(state, Ordering::Relaxed);
+        self.state.send_replace(state);
         if let Some(jobs) = self.jobs.upgrade() {
             jobs.notify();
         }
@@ -273,7 +274,7 @@ impl JobStatus {
 
 impl Job {
     fn state(&self) -> u8 {
-        self.state.load(Ordering::Relaxed)
+        *self.state.borrow()
     }
 
     async fn request_output(&self, wait: Duration, is_kill: bool) -> Option<BackgroundOutput> {
