@@ -16,7 +16,7 @@ use agent_learning::lesson::{FailurePattern, Lesson, Origin, Scope};
 use agent_learning::pair::lessons_from_failures;
 use agent_learning::recall;
 use agent_learning::store::{Batch, SqliteStore};
-use agent_learning::trace_builder::{TurnRecord, build_turn_records};
+use agent_learning::trace_builder::{TraceBuilder, TurnRecord};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, SealedEnvelope};
 use agent_protocol::event::{Event, EventBody};
@@ -333,6 +333,15 @@ fn batch(harvest: &TurnRecord) -> Batch {
     std::hint::black_box(distillation::distillation_request(harvest));
     let (traces, lessons) = (harvest.traces.clone(), lessons_from_failures(harvest, |_, _| true));
     Batch { traces, lessons, credits: compute_credits(harvest, &[]) }
+}
+
+/// The record of each turn of a session.
+fn build_turn_records(project: &str, events: &[Event]) -> Vec<TurnRecord> {
+    let mut builder = TraceBuilder::new(project);
+    let mut records: Vec<TurnRecord> =
+        events.iter().filter_map(|event| builder.apply(event)).collect();
+    records.extend(builder.finish_turn());
+    records
 }
 
 fn main() {

@@ -85,7 +85,7 @@ use agent_host::exec::Exec;
 use agent_host::workspace::Workspace;
 use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{Clock, EventBody, EventStream, Pin, SessionRule, Sink, TurnFinished};
+use agent_protocol::event::{Clock, EventBody, EventStream, SessionRule, Sink, TurnFinished};
 use agent_protocol::provider::Effort;
 use agent_record::SummarySink;
 
@@ -332,25 +332,12 @@ impl Session {
         _ = tokio::time::timeout(patience, wait_for_distillation(&mut self.distilling)).await;
     }
 
-    pub fn pins(&self) -> &[Pin] {
-        self.kernel.pins()
-    }
-
     pub fn session_rules(&self) -> Vec<SessionRule> {
         self.kernel.registry().session_rules()
     }
 
     pub fn remove_rule(&self, id: u32) -> bool {
         self.kernel.registry().remove_rule(id)
-    }
-
-    /// Adds a pin; `None` if the text is empty or pinned already.
-    pub fn pin(&mut self, text: &str) -> Option<Pin> {
-        self.kernel.pin(text)
-    }
-
-    pub fn unpin(&mut self, id: u32) -> bool {
-        self.kernel.unpin(id)
     }
 
     /// Ends the session: ends remaining processes of commands, and writes the summary.

@@ -24,7 +24,7 @@ use agent_protocol::directives::UserInput;
 use agent_protocol::event::Sink;
 use agent_ui::tui::{
     self, Chat, ChatHandle, ChatRequest, ChatUpdate, CommandAction, CommandTiming, DisplayMode,
-    PagePlace, Settings, WorkOutcome,
+    Settings, WorkOutcome,
 };
 pub(super) use chat_files::ChatFiles;
 pub(super) use jobs::project_files;
@@ -438,13 +438,9 @@ fn run_idle_command(
     arguments: &str,
     stored: &mut StoredRules,
 ) -> Option<ChatUpdate> {
-    let failure = match command {
-        CommandAction::Pins => {
-            let (title, text) = ("Pins".to_owned(), list_pins(session));
-            return Some(ChatUpdate::Page { title, text, place: PagePlace::Conversation });
-        }
+    match command {
         CommandAction::Permissions => {
-            return rules::run_permissions_command(session, options, arguments, stored);
+            rules::run_permissions_command(session, options, arguments, stored)
         }
         CommandAction::Undo | CommandAction::Redo => {
             let undone = if command == CommandAction::Undo {
@@ -453,7 +449,7 @@ fn run_idle_command(
                 let force = arguments == "force";
                 session.undo(UndoTarget::Redo, UndoOptions { confirmed: force, force, git: true })
             };
-            return undone.err().map(|reason| ChatUpdate::Note(true, reason));
+            undone.err().map(|reason| ChatUpdate::Note(true, reason))
         }
         CommandAction::Model => {
             let model = session.model();
@@ -463,23 +459,14 @@ fn run_idle_command(
             let text = format!(
                 "the model is {model}{effort} ({facts}); `/model provider/model [effort]` changes it"
             );
-            return Some(ChatUpdate::Note(true, text));
+            Some(ChatUpdate::Note(true, text))
         }
         CommandAction::Rename => {
             let renamed = session.rename(arguments, &options.session_storage());
-            return renamed.err().map(|reason| ChatUpdate::Note(false, reason));
-        }
-        CommandAction::Pin => {
-            let is_new = session.pin(arguments).is_some();
-            (!is_new).then_some("Say what to pin: a sentence that is not pinned yet.")
-        }
-        CommandAction::Unpin => {
-            let is_removed = arguments.parse().is_ok_and(|id| session.unpin(id));
-            (!is_removed).then_some("There is no such pin. /pins lists them with their numbers.")
+            renamed.err().map(|reason| ChatUpdate::Note(false, reason))
         }
         _ => None,
-    };
-    failure.map(|text| ChatUpdate::Note(false, text.to_owned()))
+    }
 }
 
 pub(super) async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Signal>) {
@@ -490,12 +477,6 @@ pub(super) async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Sig
     if came.is_none() {
         std::future::pending::<()>().await;
     }
-}
-
-fn list_pins(session: &Session) -> String {
-    let pins = session.pins().iter().map(|pin| format!("{:>3}  {}\n", pin.id, pin.text));
-    let pins: String = pins.collect();
-    if pins.is_empty() { "there are no pins; /pin TEXT adds one\n".to_owned() } else { pins }
 }
 
 pub(super) fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {

@@ -53,8 +53,7 @@ use user_operations::ReplacedModel;
 pub use verify::Verifier;
 
 use crate::context::{
-    ContextBudget, History, Layers, Mentions, NestedRules, Pins, Project, ReceivedLessons,
-    SentRequests,
+    ContextBudget, History, Layers, Mentions, NestedRules, Project, ReceivedLessons, SentRequests,
 };
 use crate::registry::{Registry, ToolCallResult};
 use agent_protocol::control::{Ending, Interrupt, Recovery, SessionControl};
@@ -124,7 +123,6 @@ pub struct KernelParts {
 pub struct Kernel {
     parts: KernelParts,
     history: History,
-    pins: Pins,
     nested_rules: NestedRules,
     received_lessons: ReceivedLessons,
     plan: Plan,
@@ -156,7 +154,6 @@ impl Kernel {
             budget,
             history,
             replaced_model: None,
-            pins: Pins::default(),
             nested_rules: NestedRules::default(),
             received_lessons: ReceivedLessons::default(),
             plan: Plan::default(),

@@ -59,18 +59,6 @@ pub struct TraceBuilder {
     record: TurnRecord,
 }
 
-/// The record of each turn of a session.
-pub fn build_turn_records<'a>(
-    project: &str,
-    events: impl IntoIterator<Item = &'a Event>,
-) -> Vec<TurnRecord> {
-    let mut builder = TraceBuilder::new(project);
-    let mut records: Vec<TurnRecord> =
-        events.into_iter().filter_map(|event| builder.apply(event)).collect();
-    records.extend(builder.finish_turn());
-    records
-}
-
 impl TraceBuilder {
     /// Creates a builder for a session of the project with this identity.
     pub fn new(project: &str) -> Self {

@@ -10,8 +10,6 @@ mod find;
 mod table;
 mod targets;
 
-use std::fmt::Write as _;
-
 use serde::Deserialize;
 
 use super::command_line::CommandLine;
@@ -211,39 +209,4 @@ impl PathFacts for NoFacts {
 /// Whether a component of this path in the project is well-known build output.
 pub fn is_build_output(path: &std::path::Path) -> bool {
     table().is_build_output(&path.to_string_lossy())
-}
-
-/// The table of `docs/PERMISSIONS.md`.
-pub fn command_table_markdown() -> String {
-    let mut text = String::new();
-    let asks = |right| {
-        move |rule: &&table::CommandRule| {
-            rule.class == Some(CommandClass::Asks) && rule.right == right
-        }
-    };
-    let mut section = |title: &str, is_listed: &dyn Fn(&&table::CommandRule) -> bool| {
-        _ = writeln!(text, "| **{title}** | |");
-        for rule in table().rule.iter().filter(is_listed) {
-            let mut programs = rule.programs.join(", ");
-            if !rule.words.is_empty() {
-                _ = write!(programs, " {}", rule.words.join(" / "));
-            }
-            if !rule.with.is_empty() {
-                _ = write!(programs, " with {}", rule.with.join(" / "));
-            }
-            if let Some(example) = &rule.example {
-                _ = write!(programs, " (`{example}`)");
-            }
-            let hint = rule.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-            let programs = programs.replace('|', "\\|");
-            _ = writeln!(text, "| {programs} | {}{} |", rule.reason, hint.replace('|', "\\|"));
-        }
-    };
-    section("Asks: network", &asks(Some(SandboxRight::Network)));
-    section("Asks: runs outside the sandbox", &asks(Some(SandboxRight::Outside)));
-    section("Asks: git configuration", &asks(Some(SandboxRight::GitConfig)));
-    section("Asks: cannot be undone", &asks(None));
-    section("Asks only where checkpoints are off", &|rule| rule.destructive);
-    section("Never", &|rule| rule.class == Some(CommandClass::Never));
-    format!("| Command | Reason |\n|---|---|\n{text}")
 }

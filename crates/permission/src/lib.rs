@@ -33,7 +33,7 @@ pub use claude_rule::ClaudeRule;
 pub use command_line::CommandLine;
 pub use grant_proposals::propose_grants;
 pub use hidden_files::{HiddenFiles, HiddenReason};
-pub use judge::{PathFacts, PathKind, command_table_markdown, is_build_output, may_recommend};
+pub use judge::{PathFacts, PathKind, is_build_output, may_recommend};
 pub use paths::is_secret_file;
 pub use pipeline_status::PipelineRun;
 pub use rule::{MCP, PathRoots, Rule, RuleAction, RuleOrigin};

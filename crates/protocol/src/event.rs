@@ -460,18 +460,6 @@ pub enum EventBody {
     /// The older part of the conversation was replaced by a summary. The record keeps all of it.
     #[serde(rename = "context.compacted")]
     ContextCompacted(Compaction),
-    /// The user pinned a text: it is kept for the rest of the session, also in summaries.
-    #[serde(rename = "pin.added")]
-    PinAdded {
-        /// The pin.
-        pin: Pin,
-    },
-    /// A pin was removed.
-    #[serde(rename = "pin.removed")]
-    PinRemoved {
-        /// The pin.
-        pin: Pin,
-    },
     /// A rules file was found in the folder of a file that a tool worked on.
     #[serde(rename = "rules.found")]
     RulesFound {
@@ -873,15 +861,6 @@ pub enum SummaryAuthor {
     Model,
     /// The program, from the record: there was no usable answer of a model.
     Program,
-}
-
-/// A text that the user keeps for the whole session (`/pin`).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Pin {
-    /// Its number in the session, from 1; not reused.
-    pub id: u32,
-    /// The user's words.
-    pub text: String,
 }
 
 /// A permission rule of this session.

@@ -76,7 +76,6 @@ prompts! {
     "mcp/": serve tool;
     "memory/": applied known offered patterns reminder rules;
     "methodologies/": reproduce_first search_then_edit smallest_change test_first;
-    "pins/": hold withdrawn;
     "plan/": accepted edited mode;
     "recovery/":
         evidence fix_json kernel_call plan_step plan_task reflect verify verify_claim verify_now;

@@ -9,7 +9,7 @@ use super::{interrupted_answer, live_events};
 use agent_protocol::control::{ControlDecision, RetryStrategy};
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{
-    Caller, Compaction, Event, EventBody, McpServerState, ModelResponded, Pin, SessionSummary,
+    Caller, Compaction, Event, EventBody, McpServerState, ModelResponded, SessionSummary,
     TurnFinished, UserMessage, describe_mode_change,
 };
 use agent_protocol::hook::HookFinished;
@@ -154,8 +154,6 @@ pub(super) fn timeline_line(body: &EventBody) -> Option<String> {
         EventBody::ContextOverflowed { estimated_tokens: n, .. } => {
             format!("  too long: ~{n} tokens")
         }
-        EventBody::PinAdded { pin } => pin_line(pin, ""),
-        EventBody::PinRemoved { pin } => pin_line(pin, " removed"),
         EventBody::RulesFound { path, .. } => format!("  rules found: {path}"),
         EventBody::MemoryRecalled(recalled) => recalled_line(recalled),
         EventBody::MemoryWritten(written) => learnt_line(written),
@@ -300,10 +298,6 @@ fn summary_line(summary: &SessionSummary) -> String {
     format!("session: {turns}, calls: {calls}{failures}; {}", summary.spending.in_words())
 }
 
-fn pin_line(pin: &Pin, how: &str) -> String {
-    format!("  pin {}{how}: {}", pin.id, one_line(&pin.text, 120))
-}
-
 fn mcp_line(server: &str, state: McpServerState, tools: usize, detail: &str) -> String {
     let state = state.as_str();
     match detail {
@@ -391,9 +385,7 @@ pub fn markdown(events: &[Event]) -> String {
             EventBody::SessionForked { .. }
             | EventBody::SessionRewound { .. }
             | EventBody::DirectoryAdded { .. }
-            | EventBody::TurnUndone { .. }
-            | EventBody::PinAdded { .. }
-            | EventBody::PinRemoved { .. } => {
+            | EventBody::TurnUndone { .. } => {
                 if let Some(line) = timeline_line(&event.body) {
                     _ = writeln!(out, "*{}*\n", line.trim());
                 }

@@ -330,11 +330,6 @@ fn describe_event(body: &EventBody) -> Option<String> {
         EventBody::RuleRemoved { rule } => {
             format!("rule {} removed: {}", rule.id, escape_literal_line(&rule.rule))
         }
-        EventBody::PinAdded { pin } => {
-            let words = shorten(&pin.text.replace('\n', " "), 120);
-            format!("⚲ pin {}: “{words}”", pin.id)
-        }
-        EventBody::PinRemoved { pin } => format!("⚲ pin {} removed", pin.id),
         EventBody::RulesFound { path, .. } => format!("§ rules found: {path}"),
         _ => return None,
     })

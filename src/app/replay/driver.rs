@@ -156,8 +156,6 @@ impl ReplayDriver<'_> {
                 session.kernel.registry().add_written_rule(self.state.relocate(rule));
             }
             ScriptStep::RemoveRule(id) => _ = session.remove_rule(*id),
-            ScriptStep::Pin(text) => drop(session.pin(text)),
-            ScriptStep::Unpin(id) => _ = session.unpin(*id),
             ScriptStep::Compact(focus) => drop(session.compact(focus.as_deref()).await),
             _ => {}
         }

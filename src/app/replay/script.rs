@@ -55,8 +55,6 @@ pub(super) enum ScriptStep {
     SetMode(PermissionMode),
     AddRule(String),
     RemoveRule(u32),
-    Pin(String),
-    Unpin(u32),
     Compact(Option<String>),
     Undo {
         turn: u32,

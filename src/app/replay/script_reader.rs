@@ -233,8 +233,6 @@ impl Script {
             }
             EventBody::RuleAdded { rule } if !rule.words.is_empty() => reading.note_directive(),
             EventBody::RuleRemoved { rule } => self.steps.push(ScriptStep::RemoveRule(rule.id)),
-            EventBody::PinAdded { pin } => self.steps.push(ScriptStep::Pin(pin.text.clone())),
-            EventBody::PinRemoved { pin } => self.steps.push(ScriptStep::Unpin(pin.id)),
             EventBody::MemoryRecalled(recalled) => self.recalled.push((turn, recalled.clone())),
             EventBody::Evaluation { failure: Some(failure), .. } => {
                 if let Some(remedy) = &failure.remedy {

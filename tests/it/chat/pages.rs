@@ -40,7 +40,7 @@ fn long_pages_open_in_the_viewer_and_leave_no_trace_in_the_scrollback() {
     }
     // What fits is part of the conversation.
     pty.say("/context");
-    pty.wait_for("system prompt: this project, its rules, and pins");
+    pty.wait_for("system prompt: this project and its rules");
     assert!(!pty.with_screen(vt100::Screen::alternate_screen));
 }
 

@@ -25,7 +25,7 @@ const RULES: [(&str, &str); 22] = [
     (DECISION, "Evidence before conclusion"),
     (DECISION, "run what can prove a change"),
     (DECISION, "Calls in one answer run in order"),
-    (DECISION, "These rules outrank the project's rules and pins"),
+    (DECISION, "These rules outrank the project's rules"),
     (DECISION, "Where the user's messages differ, the newest counts"),
     (DECISION, "did the user approve it, is it within the task, is there a safer way?"),
     (DECISION, "If unsure, ask"),

@@ -7,12 +7,21 @@ use agent_learning::distillation;
 use agent_learning::lesson::{Lesson, Origin, Scope};
 use agent_learning::pair::lessons_from_failures;
 use agent_learning::trace::{ExecutionTrace, FixSource};
-use agent_learning::trace_builder::{TraceBuilder, TurnRecord, build_turn_records};
+use agent_learning::trace_builder::{TraceBuilder, TurnRecord};
 use agent_permission::may_recommend;
 use agent_protocol::event::Event;
 use serde_json::{Value, json};
 
 use crate::support::Test;
+
+/// The record of each turn of a session.
+fn build_turn_records(project: &str, events: &[Event]) -> Vec<TurnRecord> {
+    let mut builder = TraceBuilder::new(project);
+    let mut records: Vec<TurnRecord> =
+        events.iter().filter_map(|event| builder.apply(event)).collect();
+    records.extend(builder.finish_turn());
+    records
+}
 
 fn build_traces(project: &str, events: &[Event]) -> Vec<ExecutionTrace> {
     build_turn_records(project, events).into_iter().flat_map(|record| record.traces).collect()

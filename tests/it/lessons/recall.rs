@@ -9,7 +9,7 @@ use agent_protocol::recall::LessonKind;
 use serde_json::{Value, json};
 
 use crate::lessons::memory::{self, store};
-use crate::support::{Pty, Test};
+use crate::support::Test;
 
 /// A script, and one under its old name that always fails, so that the call can be made.
 fn project() -> Test {
@@ -207,22 +207,6 @@ fn risky_fix_is_shown_but_not_applied() {
             assert!(test.root().join("lib/a.txt").exists());
         }
     }
-}
-
-#[test]
-fn no_fix_is_applied_while_a_pin_is_active() {
-    let (test, _) = moved();
-    let test = test.script(&format!("{}text: finished", bash(AT_OLD_PLACE)));
-    let mut pty = Pty::chat(&test, &["--yolo"]);
-    pty.wait_for("script");
-    pty.say("/pin Keep the Makefile as it is.");
-    pty.wait("the pin", |_| test.has_event("pin.added"));
-    pty.say("say hello");
-    pty.wait_for("finished");
-    pty.say("/quit");
-    pty.end();
-    assert_eq!(by_the_kernel(&test), [Value::Null; 0]);
-    assert_eq!(recalled(&test, "failure"), [(MOVED.to_owned(), false)]);
 }
 
 #[test]

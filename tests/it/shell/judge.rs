@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use agent_engine::tools::WorkspaceFacts;
 use agent_host::workspace::{CheckpointLimits, CheckpointSettings, Workspace};
-use agent_permission::{CommandLine, Policy, command_table_markdown, is_build_output};
+use agent_permission::{CommandLine, Policy, is_build_output};
 use agent_protocol::control::{PermissionMode, Ruling};
 use agent_protocol::tool::Effect;
 use serde_json::{Value, json};
@@ -131,6 +131,53 @@ fn blocked_commands_are_blocked_in_every_mode() {
             assert_eq!((said, &*rule), ("never", "never"), "{mode:?} {}", case.command);
         }
     }
+}
+
+/// The table of `docs/PERMISSIONS.md`.
+fn command_table_markdown() -> String {
+    let table: toml::Table = toml::from_str(include_str!("../../../data/commands.toml")).unwrap();
+    let rules = table["rule"].as_array().unwrap();
+    let text = |rule: &toml::Value, key: &str| {
+        rule.get(key).and_then(toml::Value::as_str).unwrap_or_default().to_owned()
+    };
+    let words = |rule: &toml::Value, key: &str, separator: &str| {
+        let words = rule.get(key).and_then(toml::Value::as_array).into_iter().flatten();
+        words.map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join(separator)
+    };
+    let mut table = "| Command | Reason |\n|---|---|\n".to_owned();
+    let mut section = |title: &str, is_listed: &dyn Fn(&toml::Value) -> bool| {
+        table.push_str(&format!("| **{title}** | |\n"));
+        for rule in rules.iter().filter(|rule| is_listed(rule)) {
+            let mut programs = words(rule, "programs", ", ");
+            for (before, part, after) in [
+                (" ", words(rule, "words", " / "), ""),
+                (" with ", words(rule, "with", " / "), ""),
+                (" (`", text(rule, "example"), "`)"),
+            ] {
+                if !part.is_empty() {
+                    programs.push_str(&format!("{before}{part}{after}"));
+                }
+            }
+            let hint = Some(text(rule, "hint")).filter(|hint| !hint.is_empty());
+            let hint = hint.map_or_else(String::new, |hint| format!(" ({hint})"));
+            let cells = [programs, text(rule, "reason") + &hint];
+            let [programs, reason] = cells.map(|cell| cell.replace('|', "\\|"));
+            table.push_str(&format!("| {programs} | {reason} |\n"));
+        }
+    };
+    for (title, right) in [
+        ("Asks: network", "network"),
+        ("Asks: runs outside the sandbox", "outside"),
+        ("Asks: git configuration", "git_config"),
+        ("Asks: cannot be undone", ""),
+    ] {
+        section(title, &|rule| text(rule, "class") == "asks" && text(rule, "right") == right);
+    }
+    section("Asks only where checkpoints are off", &|rule| {
+        rule.get("destructive") == Some(&toml::Value::Boolean(true))
+    });
+    section("Never", &|rule| text(rule, "class") == "never");
+    table
 }
 
 /// With `UPDATE_DOCS=1` the table is written instead of compared.

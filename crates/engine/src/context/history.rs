@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::call_outcome::{CallAction, CallOutcome};
-use super::pins;
 use super::rules;
 use agent_protocol::envelope::Envelope;
 use agent_protocol::event::{Compaction, Event, EventBody, ShortenedText, WorkPosition};
@@ -278,12 +277,6 @@ impl History {
             }
             EventBody::Feedback { text, .. } | EventBody::Reminder { text, .. } => {
                 self.add_program_message(text);
-            }
-            EventBody::PinAdded { pin } => {
-                self.add_program_message(&pins::pin_message(&self.prompts, pin, true));
-            }
-            EventBody::PinRemoved { pin } => {
-                self.add_program_message(&pins::pin_message(&self.prompts, pin, false));
             }
             EventBody::RulesFound { path, text } => {
                 self.add_program_message(&rules::found_rules_message(&self.prompts, path, text));

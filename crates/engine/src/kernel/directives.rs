@@ -1,9 +1,9 @@
-//! Input of the user: messages, the directives in them, pins and session rules.
+//! Input of the user: messages, the directives in them, and session rules.
 
 use super::Kernel;
 use crate::context::MentionTargetKind;
 use agent_protocol::directives::{Directive, UserInput};
-use agent_protocol::event::{EventBody, Pin};
+use agent_protocol::event::EventBody;
 
 impl Kernel {
     pub(super) fn apply_directives(&mut self, message: &UserInput) {
@@ -28,23 +28,6 @@ impl Kernel {
                 }
             }
         }
-    }
-
-    /// The pins of the session, oldest first.
-    pub fn pins(&self) -> &[Pin] {
-        self.pins.current()
-    }
-
-    /// Adds a pin; `None` if the text is empty or pinned already.
-    pub fn pin(&mut self, text: &str) -> Option<Pin> {
-        self.record(self.pins.add(text)?);
-        self.pins.current().last().cloned()
-    }
-
-    /// Removes a pin; false if there is none of this number.
-    pub fn unpin(&mut self, id: u32) -> bool {
-        let removed = self.pins.remove(id);
-        removed.map(|body| self.record(body)).is_some()
     }
 
     /// Emits an event and applies it to the conversation and the session.

@@ -1,5 +1,4 @@
-//! Nested rules files: finds them in the folders where tools work, and moves them and pins into L2 at a
-//! compaction.
+//! Nested rules files: finds them in the folders where tools work, and moves them into L2 at a compaction.
 
 use super::Kernel;
 use crate::context::MentionTargetKind;
@@ -15,7 +14,6 @@ impl Kernel {
         if let Some(verifier) = &self.parts.verifier {
             verifier.registry.apply(event);
         }
-        self.pins.apply(event);
         self.nested_rules.apply(event);
         self.received_lessons.apply(event);
         if let EventBody::MemoryRecalled(recalled) = &event.body
@@ -25,7 +23,7 @@ impl Kernel {
         }
     }
 
-    /// Moves pins and nested rules that are new since the last compaction into L2.
+    /// Moves nested rules that are new since the last compaction into L2.
     pub(super) fn update_l2(&mut self) {
         self.parts.layers.set_l2_additions(&self.l2_additions());
     }
@@ -35,7 +33,6 @@ impl Kernel {
         let room = self.budget.bytes(self.budget.window() / NESTED_RULES_DIVISOR);
         let mut parts = vec![
             self.mode_line(),
-            self.pins.layer(prompts),
             self.nested_rules.layer(prompts, room),
             self.received_lessons.layer(prompts),
         ];
@@ -46,7 +43,7 @@ impl Kernel {
     /// Appends the rules files of the folders of this path, where a tool worked, to the results.
     pub(super) fn add_nested_rules(&mut self, path: &str) {
         let project = self.parts.project.clone();
-        // By the current rules: a pin may have been added since the session began.
+        // By the current rules: one may have been added since the session began.
         let hidden_files = self.parts.registry.hidden_files();
         let is_shown = |path: &str| hidden_files.hidden_reason("Read", path).is_none();
         let is_folder =

@@ -150,7 +150,7 @@ impl Kernel {
         self.record_results(turn, &[call], &[result]);
     }
 
-    /// The fix is a different call of the same tool, its effect is no stronger, and no rule, pin or earlier attempt
+    /// The fix is a different call of the same tool, its effect is no stronger, and no rule or earlier attempt
     /// rules it out.
     fn may_apply_remedy(
         &self,
@@ -166,7 +166,6 @@ impl Kernel {
         error.code.class(&call.name) != ErrorClass::Policy
             && error.code != ErrorCode::RepeatedCall
             && !result.violates_instruction
-            && self.pins.current().is_empty()
             && !turn.lessons.failed_remedies.contains(&remedy.item.id)
             && fix.name == call.name
             && !is_same_call(&fix, call)

@@ -170,7 +170,7 @@ impl EventStream {
         StampedEvent { event, line }
     }
 
-    /// A rule, a mode or a pin is masked only in its text, so that an expression of `record.redact_extra`
+    /// A rule or a mode is masked only in its text, so that an expression of `record.redact_extra`
     /// that matches more does not change its effect, now or on resume.
     fn mask_user_text(&self, body: &mut EventBody) -> bool {
         let words = match body {
@@ -181,7 +181,6 @@ impl EventStream {
                 );
                 &mut rule.words
             }
-            EventBody::PinAdded { pin } | EventBody::PinRemoved { pin } => &mut pin.text,
             _ => return false,
         };
         *words = self.shared.masker.mask(words).into_owned();

@@ -26,9 +26,6 @@ pub enum CommandAction {
     Rename,
     Compact,
     Context,
-    Pin,
-    Pins,
-    Unpin,
     Memory,
     Clear,
     Trace,
@@ -122,9 +119,8 @@ pub(super) const COMMAND_GROUPS: [(&str, CommandAction); 5] = [
 pub const COMMANDS: &[Command] = {
     use CommandAction::{
         AddDir, Clear, Compact, Config, Context, Copy, Cost, Detach, Diff, Doctor, Effort, Export,
-        Fork, Help, Hooks, Init, Keys, Mcp, Memory, Mode, Model, Permissions, Pin, Pins, Plan,
-        Quit, Redo, Rename, Resume, Review, Rewind, Sessions, Tasks, Theme, Todos, Trace, Undo,
-        Unpin,
+        Fork, Help, Hooks, Init, Keys, Mcp, Memory, Mode, Model, Permissions, Plan, Quit, Redo,
+        Rename, Resume, Review, Rewind, Sessions, Tasks, Theme, Todos, Trace, Undo,
     };
     use CommandTiming::{Idle, OpensSession, StartsWork};
     &[
@@ -179,9 +175,6 @@ pub const COMMANDS: &[Command] = {
         command(Compact, "compact", "[FOCUS]", "summarise the older part of the conversation")
             .with_timing(StartsWork("compacting")),
         command(Context, "context", "", "the size of each layer of the context"),
-        command(Pin, "pin", "TEXT", "keep a text for the whole session").with_timing(Idle),
-        command(Pins, "pins", "", "the pins of this session").with_timing(Idle),
-        command(Unpin, "unpin", "NUMBER", "remove a pin").with_timing(Idle),
         command(Memory, "memory", "[add TEXT|show ID|forget ID]", "lessons of earlier sessions"),
         command(Mode, "mode", "[MODE]", "the permission mode"),
         command(

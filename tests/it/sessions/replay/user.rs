@@ -119,7 +119,7 @@ fn interrupted_command_is_interrupted_again() {
 }
 
 #[test]
-fn commands_of_the_user_pins_and_compactions_are_repeated() {
+fn commands_of_the_user_and_compactions_are_repeated() {
     let content = "a line of the file\n".repeat(800);
     let write = serde_json::json!({"path": "b.txt", "content": content});
     let read = "call: Read {\"path\": \"b.txt\"}\n---\n";
@@ -132,8 +132,6 @@ fn commands_of_the_user_pins_and_compactions_are_repeated() {
     pty.wait_for("first");
     pty.say("!echo hello from the user");
     wait_for(|| test.has_event("user.command"));
-    pty.say("/pin keep the tests");
-    wait_for(|| test.has_event("pin.added"));
     pty.say("/compact the file");
     wait_for(|| test.has_event("context.compacted"));
     pty.say("two");

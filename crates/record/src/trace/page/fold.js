@@ -17,7 +17,7 @@ const trace = {
 // What begins an entry of its own in the timeline.
 const ALONE = new Set([
   "session.started", "session.resumed", "session.forked", "session.rewound", "session.renamed", "session.summary",
-  "turn.undone", "user.command", "mode.changed", "pin.added", "pin.removed", "directory.added", "context.compacted",
+  "turn.undone", "user.command", "mode.changed", "directory.added", "context.compacted",
   "turn.finished", "turn.steered", "memory.written", "rule.added", "rule.removed", "unreadable",
 ]);
 
@@ -128,14 +128,6 @@ function fold() {
     "rules.found": (event) => {
       say(event, "the rules file " + str(event.path), event.text);
       trace.context.push({ event, kind: "rules" });
-    },
-    "pin.added": (event) => {
-      say(event, "a new pin", obj(event.pin).text);
-      trace.context.push({ event, kind: "pin" });
-    },
-    "pin.removed": (event) => {
-      say(event, "a pin was removed", obj(event.pin).text);
-      trace.context.push({ event, kind: "pin removed" });
     },
     "directory.added": (event) => say(event, "a directory was added", event.path),
     "turn.undone": (event) => say(event, "an undo", JSON.stringify(event.files)),

@@ -133,11 +133,10 @@ function contextView() {
   }));
   const of = (...kinds) => trace.context.filter(({ kind }) => kinds.includes(kind)).map(({ event }) => event);
   group("Compactions", trace.compactions.map(({ event }) => event));
-  group("Pins", of("pin", "pin removed"));
   group("Recalled lessons", of("lesson"));
   group("Learnt", of("learnt"));
   group("Rules of directories", of("rules"));
-  if (box.children.length === 0) add(box, quiet("No compaction, pin or lesson."));
+  if (box.children.length === 0) add(box, quiet("No compaction or lesson."));
   return box;
 }
 

@@ -32,7 +32,6 @@ function noteText(event) {
     case "context.compacted": return "compacted: " + plural(num(event.archived), "message") + " \u2192 a summary, ~" + short(num(event.tokens_before)) + " \u2192 ~" + short(num(event.tokens_after)) + " tokens";
     case "turn.finished": return "turn ended: " + str(event.ending) + (event.result ? " \u2014 " + oneLine(event.result, 140) : "");
     case "mode.changed": return "mode " + str(event.mode) + (event.words ? ": \u201c" + str(event.words) + "\u201d" : "");
-    case "pin.added": return "pinned: " + oneLine(obj(event.pin).text, 140);
     case "reminder": case "feedback": return event.type + ": " + oneLine(event.text, 140);
     case "memory.recalled": return "recalled: " + arr(event.items).map((item) => oneLine(item.text, 100)).join("; ");
     case "memory.written": return "learnt: " + [...arr(event.new), ...arr(event.confirmed)].map((item) => oneLine(item.text, 100)).join("; ");

@@ -21,7 +21,7 @@ use agent_protocol::{format_thousands, pluralize, strip_reminder_tags};
 const FIXED_LAYERS: [(&str, &str); 3] = [
     ("tools", "descriptions of the tools"),
     ("l1", "system prompt: how the agent works"),
-    ("l2", "system prompt: this project, its rules, and pins"),
+    ("l2", "system prompt: this project and its rules"),
 ];
 
 impl Conversation {
@@ -150,8 +150,6 @@ impl Conversation {
                     }
                 }
             }
-            EventBody::PinAdded { pin } => format!("pin {}: “{}”", pin.id, pin.text),
-            EventBody::PinRemoved { pin } => format!("pin {} removed: “{}”", pin.id, pin.text),
             EventBody::ModelFallback { to, reason, .. } => {
                 self.finish_stream();
                 self.set_last_data(None);
