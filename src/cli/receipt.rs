@@ -20,7 +20,7 @@ use agent_ui::CommandOutput;
 
 /// What the signature is for, so that one for another purpose does not count.
 const NAMESPACE: &str = "agent-receipt";
-const SIGN_TIMEOUT: Duration = Duration::from_secs(60);
+const SIGN_TIMEOUT: Duration = Duration::from_mins(1);
 const MAX_RECEIPT: u64 = 64 << 20;
 const MAX_LOG: u64 = 1 << 30;
 
