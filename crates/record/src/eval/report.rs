@@ -21,7 +21,8 @@ pub struct EvaluationReport {
     pub planned: usize,
     pub rows: Vec<VariantRow>,
     pub comparisons: Vec<VariantComparison>,
-    pub tasks: Vec<TaskRow>,
+    /// The number of tasks.
+    pub tasks: usize,
     pub runs: Vec<RunResult>,
 }
 
@@ -67,21 +68,6 @@ pub struct VariantComparison {
     pub conclusion: String,
 }
 
-/// The results of a task.
-#[derive(Clone, Debug, Serialize)]
-pub struct TaskRow {
-    pub task: String,
-    pub cells: Vec<TaskCell>,
-}
-
-/// The results of a task with a variant.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct TaskCell {
-    pub runs: u32,
-    pub successes: u32,
-    pub steps: Option<f64>,
-}
-
 /// Computes the report of these results.
 pub fn build_report(
     suite: &Suite,
@@ -100,17 +86,13 @@ pub fn build_report(
     let comparisons = names().next().map_or_else(Vec::new, |baseline| {
         names().skip(1).map(|variant| compare_variants(variant, baseline, &runs)).collect()
     });
-    let tasks = suite.tasks.iter().map(|task| TaskRow {
-        task: task.name.clone(),
-        cells: names().map(|variant| result_cell(&task.name, variant, &runs)).collect(),
-    });
     EvaluationReport {
         header: header.clone(),
         repetitions,
         planned: suite.tasks.len() * header.variants.len() * repetitions as usize,
         rows,
         comparisons,
-        tasks: tasks.collect(),
+        tasks: suite.tasks.len(),
         runs: runs.into_iter().cloned().collect(),
     }
 }
@@ -189,20 +171,6 @@ fn compare_variants(variant: &str, baseline: &str, runs: &[&RunResult]) -> Varia
     }
 }
 
-fn result_cell(task: &str, variant: &str, runs: &[&RunResult]) -> TaskCell {
-    let done: Vec<&&RunResult> = runs
-        .iter()
-        .filter(|run| run.task == task && run.variant == variant && is_done(run))
-        .collect();
-    let steps: Vec<f64> =
-        done.iter().filter_map(|run| Some(f64::from(run.session.as_ref()?.steps))).collect();
-    TaskCell {
-        runs: to_u32(done.len()),
-        successes: to_u32(done.iter().filter(|run| is_success(run)).count()),
-        steps: mean(&steps),
-    }
-}
-
 #[expect(clippy::cast_precision_loss, reason = "such numbers are exact up to 2^53")]
 fn mean_figures(sessions: &[&SessionResult]) -> Option<RunMeans> {
     let mean_of = |figure: fn(&SessionResult) -> f64| {
@@ -252,15 +220,6 @@ fn variant_cells(row: &VariantRow) -> [String; 8] {
 
 const COLUMNS: [&str; 8] =
     ["success", "95 % interval", "runs", "steps", "tokens in", "tokens out", "cost of all", "time"];
-
-/// `2/3 · 4.5 steps`.
-fn task_cell_text(cell: &TaskCell) -> String {
-    match cell.steps {
-        _ if cell.runs == 0 => "–".to_owned(),
-        Some(steps) => format!("{}/{} · {steps:.1} steps", cell.successes, cell.runs),
-        None => format!("{}/{}", cell.successes, cell.runs),
-    }
-}
 
 fn outcome_in_words(run: &RunResult) -> &'static str {
     match run.outcome {

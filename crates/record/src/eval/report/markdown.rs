@@ -1,8 +1,8 @@
 //! The report as Markdown.
 
 use super::{
-    COLUMNS, EvaluationReport, change_in_words, is_success, outcome_in_words, task_cell_text,
-    trace_command, variant_cells,
+    COLUMNS, EvaluationReport, change_in_words, is_success, outcome_in_words, trace_command,
+    variant_cells,
 };
 use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::escape_for_file;
@@ -13,18 +13,12 @@ pub fn render_markdown(report: &EvaluationReport, directory: &str) -> String {
     let mut page = format!(
         "# Evaluation of {}\n\n{}, {} of each, agent {}, started {}\n\n{}",
         escape_text(&header.suite),
-        pluralize(report.tasks.len() as u64, "task"),
+        pluralize(report.tasks as u64, "task"),
         pluralize(report.repetitions.into(), "run"),
         escape_text(&header.program),
         escape_text(&header.started),
         variant_overview(report)
     );
-    page.push_str("\n## Tasks\n\n");
-    let names = header.variants.iter().map(|evaluated| evaluated.variant.name.as_str());
-    page.push_str(&table_head("task", names));
-    for row in &report.tasks {
-        page.push_str(&table_row(&row.task, row.cells.iter().map(task_cell_text)));
-    }
     if !report.runs.iter().all(is_success) {
         page.push_str("\n## Failures\n\n");
     }
@@ -67,7 +61,7 @@ pub fn variant_overview(report: &EvaluationReport) -> String {
         page.push_str(&format!("**{variant} − {baseline}**: "));
         if let Some(difference) = comparison.difference {
             let (pairs, better, worse) = (comparison.pairs, comparison.better, comparison.worse);
-            let what = if report.tasks.len() == 1 { "repetitions" } else { "tasks" };
+            let what = if report.tasks == 1 { "repetitions" } else { "tasks" };
             page.push_str(&format!(
                 "{:+.0} points over {pairs} pairs; better in {better}, worse in {worse} {what}; ",
                 difference * 100.0
