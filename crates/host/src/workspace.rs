@@ -3,17 +3,14 @@
 
 mod charset;
 mod checkpoint;
-mod content;
 mod diff;
 mod directory_copy;
-mod failure;
 mod images;
 mod leftovers;
 mod open;
 mod page;
 mod path;
 mod replace;
-mod repository;
 mod snapshot;
 mod spill;
 mod suggestions;
@@ -25,7 +22,7 @@ mod walk;
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,16 +33,14 @@ pub use checkpoint::{
     USER_PROGRAMS, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo,
     copy_journal,
 };
-pub use content::FileContent;
 pub use diff::{Diff, DiffSize};
 pub use directory_copy::{copy_directory, copy_paths};
-pub use failure::io_failure;
 pub use images::{ImageData, ImageKind, ImageStore};
 pub use leftovers::FileStamp;
 pub use open::WalkBase;
 pub use page::{NumberedLines, Page};
-pub use path::{CheckedPath, GuardedPaths, ProjectPath, WritablePath, expand_home};
-pub use replace::WriteResult;
+pub use path::{GuardedPaths, ProjectPath, expand_home};
+pub use replace::FileContent;
 pub use snapshot::{CutLines, FileStat, Snapshot};
 pub use spill::{SpillFile, SpillFolder};
 pub use text::{LineEnding, Text, plain};
@@ -53,6 +48,7 @@ pub use walk::{
     FileKind, SkippedCounts, ThreadResults, Walk, WalkEntry, WalkRules, WalkedPath, is_cache,
 };
 
+use agent_protocol::disk;
 use agent_protocol::envelope::{ErrorCode, Failure};
 use parking_lot::Mutex;
 use snapshot::Snapshots;
@@ -245,4 +241,34 @@ fn canonical_folder(path: &Path) -> Result<PathBuf, Failure> {
         }
         Err(error) => Err(io_failure(&error, "open", &shown)),
     }
+}
+
+/// Converts an I/O error to a failure of `doing` something ("read", "list") with `path`.
+pub fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {
+    use io::ErrorKind as Kind;
+    const LIST: &str = "list the directory with LS";
+    const ANOTHER_PATH: &str = "use another path, or report it";
+    const REPORT: &str = "report it, and do not try again";
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    let mut why = disk::in_words(error);
+    let (code, hint) = match error.kind() {
+        Kind::NotFound => (ErrorCode::NotFound, LIST),
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
+            (ErrorCode::PermissionDenied, ANOTHER_PATH)
+        }
+        Kind::IsADirectory => (ErrorCode::IsDirectory, LIST),
+        Kind::NotADirectory => (ErrorCode::NotADirectory, LIST),
+        Kind::InvalidFilename => (ErrorCode::InvalidParam, "use another name"),
+        Kind::StorageFull | Kind::QuotaExceeded => (ErrorCode::ExecutionError, REPORT),
+        // The path was resolved before, so a link was created since then.
+        _ if is_loop => {
+            "a symlink appeared in its path".clone_into(&mut why);
+            (ErrorCode::AccessDenied, LIST)
+        }
+        _ => {
+            why = error.to_string();
+            (ErrorCode::ExecutionError, ANOTHER_PATH)
+        }
+    };
+    Failure::new(code, format!("could not {doing} {path}: {why}")).with_hint(hint).with_path(path)
 }

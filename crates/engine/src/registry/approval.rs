@@ -22,17 +22,6 @@ use agent_protocol::hook::{HookPayload, HookRuling};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::tool::Effect;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Approver {
-    /// A rule, or the mode.
-    Policy,
-    /// The user or a hook, where the policy asks.
-    UserOrHook,
-}
-
-/// What is decided about a call without a question to the user; `Err`: the user must be asked, for this reason.
-type Decision = Result<Result<Approver, Failure>, Reason>;
-
 impl Registry {
     /// Rules on a call; asks the user if the ruling is to ask and the session is attended.
     pub(super) async fn permit<'a>(
@@ -40,13 +29,10 @@ impl Registry {
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
-    ) -> Result<Approver, Failure> {
+    ) -> Result<(), Failure> {
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
-        let reason = match self.decide_without_user(call, effect, context) {
-            Ok(outcome) => return outcome,
-            Err(reason) => reason,
-        };
+        let Some(reason) = self.decide_without_user(call, effect, context)? else { return Ok(()) };
         if self.control.can_ask_approval() {
             return self.ask_user(call, prepared, context, reason).await;
         }
@@ -64,12 +50,13 @@ impl Registry {
         Err(failure)
     }
 
+    /// `Some`: the user must be asked, for this reason.
     fn decide_without_user(
         &self,
         call: &ToolCall,
         effect: &Effect,
         context: &mut CallContext,
-    ) -> Decision {
+    ) -> Result<Option<Reason>, Failure> {
         let reads = matches!(effect, Effect::Read { .. });
         // A mode that the user selected meanwhile applies from this call on.
         self.update_mode();
@@ -78,20 +65,21 @@ impl Registry {
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
                 self.record_ruling(call, "allow", plain_reason("hook", text), context);
-                Ok(Ok(Approver::UserOrHook))
+                context.is_approved = true;
+                Ok(None)
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
-                Err(plain_reason("hook", with_reason("a hook asks before this", why)))
+                Ok(Some(plain_reason("hook", with_reason("a hook asks before this", why))))
             }
-            (Ruling::Ask(reason), _) => Err(reason),
+            (Ruling::Ask(reason), _) => Ok(Some(reason)),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
                     self.record_ruling(call, "allow", reason, context);
                 }
-                Ok(Ok(Approver::Policy))
+                Ok(None)
             }
             (Ruling::Refuse(code, reason), _) => {
-                Ok(Err(self.refuse_call(call, effect, code, reason, context)))
+                Err(self.refuse_call(call, effect, code, reason, context))
             }
         }
     }
@@ -129,7 +117,7 @@ impl Registry {
         }
         // An image that the user names by its absolute path may be anywhere; the model cannot name one.
         let (picture, what_it_is) =
-            if Path::new(path).is_absolute() && workspace.locate(path).is_err() {
+            if Path::new(path).is_absolute() && workspace.resolve(path).is_err() {
                 (workspace.read_user_image(Path::new(path)), format!("{path} is an image"))
             } else {
                 let path = workspace.resolve(path).map_err(|failure| failure.message)?;
@@ -173,23 +161,19 @@ impl Registry {
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
         reason: Reason,
-    ) -> Result<Approver, Failure> {
+    ) -> Result<(), Failure> {
         let _one_at_a_time = self.shared.question_lock.lock().await;
-        // Waiting for an earlier question takes time: the file may have been replaced.
-        if let Some(checked_path) = &mut prepared.target.checked_path {
-            checked_path.forget_metadata();
-        }
         // A change that would fail needs no permission. The draft is what will be made.
         let cx = self.call_cx("", prepared, self.control.cancellation_token());
         prepared.draft = prepared.entry.tool.draft(&prepared.input, &cx).await?.map(Arc::new);
         let diff = prepared.draft.as_ref().map(|draft| draft.diff(DiffSize::Whole).text);
         let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if let Ok(outcome) = self.decide_without_user(call, effect, context) {
-            return outcome;
+        if self.decide_without_user(call, effect, context)?.is_none() {
+            return Ok(());
         }
         let path = prepared.target.checked_path.as_ref().filter(|path| path.is_link());
-        let link_target = path.map(|path| path.path().relative().to_owned());
+        let link_target = path.map(|path| path.relative().to_owned());
         let policy = self.permissions().policy.clone();
         let mut question = self.control.open_question(&call.id);
         self.events.emit(EventBody::PermissionRequested {
@@ -208,15 +192,19 @@ impl Registry {
         let answering = async {
             loop {
                 match question.next_reply().await {
-                    Some(UserReply::Decision(approval)) => break Ok(Some(approval)),
+                    Some(UserReply::Decision(decision)) => break Ok(Some(decision)),
                     // An answer to another call's questions.
                     Some(UserReply::Answers(_)) => {}
                     Some(UserReply::ModeRequested) => {
-                        if let Ok(outcome) = self.decide_without_user(call, effect, context) {
-                            break Err(outcome);
+                        if self.decide_without_user(call, effect, context)?.is_none() {
+                            break Ok(None);
                         }
                     }
-                    None => break Ok(None),
+                    None => {
+                        let why =
+                            "not run: the turn was interrupted before the question was answered";
+                        break Err(Failure::new(ErrorCode::Cancelled, why));
+                    }
                 }
             }
         };
@@ -227,24 +215,23 @@ impl Registry {
             Either::Left((answer, _)) => answer,
             Either::Right((_, answering)) => answering.await,
         };
-        match answer {
-            Ok(decision) => self.apply_decision(call, prepared, context, decision).await,
-            Err(outcome) => outcome,
+        match answer? {
+            Some(decision) => self.apply_decision(call, prepared, context, decision).await,
+            None => Ok(()),
         }
     }
 
-    /// `None`: the turn was interrupted.
     async fn apply_decision<'a>(
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
         context: &mut CallContext,
-        decision: Option<ApprovalDecision>,
-    ) -> Result<Approver, Failure> {
+        decision: ApprovalDecision,
+    ) -> Result<(), Failure> {
         let by_user = |text: String| plain_reason("the user", text);
         let text = match decision {
-            Some(ApprovalDecision::AllowOnce) => "yes, this once".to_owned(),
-            Some(ApprovalDecision::AllowAlways(grant)) => {
+            ApprovalDecision::AllowOnce => "yes, this once".to_owned(),
+            ApprovalDecision::AllowAlways(grant) => {
                 let text = format!("yes, and for this session: {}", grant.in_words());
                 match grant {
                     Grant::Rules(rules) => {
@@ -263,11 +250,11 @@ impl Registry {
                 }
                 text
             }
-            Some(ApprovalDecision::AllowChanged(input)) => {
+            ApprovalDecision::AllowChanged(input) => {
                 self.apply_changed_input(call, prepared, input, context).await?;
                 "yes, with other arguments".to_owned()
             }
-            Some(ApprovalDecision::Reject(instead)) => {
+            ApprovalDecision::Reject(instead) => {
                 let words = instead.as_deref().unwrap_or_default().trim().to_owned();
                 let failure = if words.is_empty() {
                     Failure::new(ErrorCode::ApprovalRejected, "the user said no to this call")
@@ -286,20 +273,17 @@ impl Registry {
                 self.record_ruling(call, "reject", by_user(reason), context);
                 return Err(failure);
             }
-            Some(ApprovalDecision::RejectAndStop(why)) => {
+            ApprovalDecision::RejectAndStop(why) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
                 context.missing = MissingPermission::Effect;
                 self.record_ruling(call, "reject", by_user(why), context);
                 self.control.interrupt(Interrupt::User);
                 return Err(Failure::new(ErrorCode::ApprovalRejected, text));
             }
-            None => {
-                let why = "not run: the turn was interrupted before the question was answered";
-                return Err(Failure::new(ErrorCode::Cancelled, why));
-            }
         };
         self.record_ruling(call, "allow", by_user(text), context);
-        Ok(Approver::UserOrHook)
+        context.is_approved = true;
+        Ok(())
     }
 
     /// What the answer "always" can grant: rules, and mode auto-edit if it allows the call.

@@ -72,25 +72,16 @@ fn convert_alias_value(parameter: &str, value: Value) -> Value {
 const IGNORED_PARAMETERS: &[&str] =
     &["active_form", "id", "priority", "description", "explanation", "reason", "thought"];
 
-/// What the model should know about the arguments of its call.
-#[derive(Debug, Default)]
-pub(super) struct ArgumentNotes {
-    pub(super) ignored: Vec<String>,
-    /// A sentence.
-    pub(super) correction: Option<&'static str>,
-}
-
-impl ArgumentNotes {
-    pub(super) fn in_words(&self) -> Option<String> {
-        let mut words = String::new();
-        if !self.ignored.is_empty() {
-            words.push_str(&format!(" Ignored: {}.", self.ignored.join(", ")));
-        }
-        if let Some(sentence) = self.correction {
-            words.push_str(&format!(" {sentence}"));
-        }
-        (!words.is_empty()).then_some(words)
+/// What the model should know about the arguments of its call. `correction` is a sentence.
+pub(super) fn describe_notes(ignored: &[String], correction: Option<&str>) -> String {
+    let mut words = String::new();
+    if !ignored.is_empty() {
+        words.push_str(&format!(" Ignored: {}.", ignored.join(", ")));
     }
+    if let Some(sentence) = correction {
+        words.push_str(&format!(" {sentence}"));
+    }
+    words
 }
 
 /// A call of `BashOutput` (`id`, `wait_ms`) or `BashKill` (`id`), which were tools, as a call of Bash.

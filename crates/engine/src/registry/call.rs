@@ -8,8 +8,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::approval::Approver;
-use super::arguments::{self, ArgumentNotes};
+use super::arguments;
 use super::checkpoint::add_notes;
 use super::circuit_breaker::CircuitState;
 use super::hooks::describe_changed_arguments;
@@ -65,12 +64,6 @@ pub struct ToolCallResult {
     pub stop_reason: Option<String>,
 }
 
-struct CallAttempt {
-    outcome: Result<Report, Failure>,
-    context: CallContext,
-    time_ms: u64,
-}
-
 #[derive(Default)]
 pub(super) struct CallContext {
     pub(super) input: Object,
@@ -78,8 +71,12 @@ pub(super) struct CallContext {
     pub(super) missing: MissingPermission,
     pub(super) violates_instruction: bool,
     pub(super) changed_files: ChangedFiles,
-    pub(super) notes: ArgumentNotes,
+    /// What the model should know about its arguments.
+    pub(super) notes: String,
+    /// The user or a hook allowed it, where the policy asks.
+    pub(super) is_approved: bool,
     pub(super) has_run: bool,
+    time_ms: u64,
     pub(super) hook_texts: Vec<String>,
     /// A hook allows the call, or wants the user to be asked.
     pub(super) hook_ruling: Option<(HookRuling, String)>,
@@ -140,22 +137,26 @@ impl Registry {
                 .zip(batch)
                 .map(|(call, prepared)| self.attempt(call, prepared, None, cancel.clone()));
             let mut attempts = join_all(attempts).await;
-            for (attempt, (call, written)) in
+            for ((outcome, _), (call, written)) in
                 attempts.iter_mut().zip(calls.iter().zip(written).skip(results.len()))
             {
                 if call.name != written.name {
                     let (name, written) = (&call.name, shorten(&written.name, 60));
                     let note = format!(" The name of this tool is {name}, not {written}.");
-                    output_limits::append_note(&mut attempt.outcome, &note);
+                    output_limits::append_note(outcome, &note);
                 }
             }
-            let size = |attempt: &CallAttempt| output_limits::outcome_size(&attempt.outcome);
-            let sizes: Vec<usize> = attempts.iter().map(size).collect();
+            let sizes = attempts.iter().map(|(outcome, _)| output_limits::outcome_size(outcome));
+            let sizes: Vec<usize> = sizes.collect();
             let reserved = (later * output_limits::MIN_RESULT_BYTES).min(room / 2);
             let share = output_limits::fair_share(&sizes, room - reserved);
             room = room.saturating_sub(sizes.iter().map(|size| size.min(&share)).sum());
             let finished = rest.iter().zip(attempts);
-            results.extend(finished.map(|(call, attempt)| self.finish_call(call, attempt, share)));
+            results.extend(
+                finished.map(|(call, (outcome, context))| {
+                    self.finish_call(call, outcome, context, share)
+                }),
+            );
         }
         results
     }
@@ -194,8 +195,9 @@ impl Registry {
         cancel: CancellationToken,
     ) -> ToolCallResult {
         let call = &arguments::as_bash_call(call).unwrap_or_else(|| call.clone());
-        let attempt = Box::pin(self.attempt(call, self.prepare(call), None, cancel)).await;
-        self.finish_call(call, attempt, usize::MAX)
+        let (outcome, context) =
+            Box::pin(self.attempt(call, self.prepare(call), None, cancel)).await;
+        self.finish_call(call, outcome, context, usize::MAX)
     }
 
     /// Runs a call that the kernel makes on behalf of one of the model's, within the room that the results of
@@ -207,8 +209,9 @@ impl Registry {
         room: usize,
     ) -> ToolCallResult {
         let cancel = self.control.cancellation_token();
-        let attempt = Box::pin(self.attempt(call, self.prepare(call), Some(parent), cancel)).await;
-        self.finish_call(call, attempt, room.max(output_limits::MIN_RESULT_BYTES))
+        let (outcome, context) =
+            Box::pin(self.attempt(call, self.prepare(call), Some(parent), cancel)).await;
+        self.finish_call(call, outcome, context, room.max(output_limits::MIN_RESULT_BYTES))
     }
 
     /// An effect that would need no approval by itself, whatever rules and modes say.
@@ -222,7 +225,7 @@ impl Registry {
         prepared: Preparation<'_>,
         parent: Option<&str>,
         cancel: CancellationToken,
-    ) -> CallAttempt {
+    ) -> (Result<Report, Failure>, CallContext) {
         let started = self.events.clock().now();
         let mut context =
             CallContext { parent: parent.map(str::to_owned), cancel, ..CallContext::default() };
@@ -244,17 +247,20 @@ impl Registry {
         if context.has_run {
             self.ask_post_tool_hooks(call, &mut context, &mut outcome).await;
         }
+        if !context.notes.is_empty() {
+            output_limits::append_note(&mut outcome, &context.notes);
+        }
         let arguments = context.changed_by.map(|by| describe_changed_arguments(by, &context.input));
-        let texts = arguments.iter().chain(&context.hook_texts).map(|text| format!("\n{text}"));
-        for note in context.notes.in_words().into_iter().chain(texts) {
-            output_limits::append_note(&mut outcome, &note);
+        for text in arguments.iter().chain(&context.hook_texts) {
+            output_limits::append_note(&mut outcome, &format!("\n{text}"));
         }
         let time_ms = match context.effect {
             // The user's time is not the tool's.
             Some(Effect::Ask) => 0,
             _ => self.events.clock().now().duration_since(started).as_millis(),
         };
-        CallAttempt { outcome, context, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
+        context.time_ms = u64::try_from(time_ms).unwrap_or(u64::MAX);
+        (outcome, context)
     }
 
     async fn run_or_redirect(
@@ -291,34 +297,25 @@ impl Registry {
         self.load_expected_snapshot(&mut prepared).await;
         let permission = self.permit(call, &mut prepared, context).await;
         // If it is refused, the tool did not run: the trial call is still open.
-        let approver = permission.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
-        self.run(call, prepared, approver, context).await
+        permission.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
+        self.run(call, prepared, context).await
     }
 
     async fn run(
         &self,
         call: &ToolCall,
         prepared: PreparedCall<'_>,
-        approver: Approver,
         context: &mut CallContext,
     ) -> Result<Report, Failure> {
         let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());
         let PreparedCall { entry, input, target, snapshot, key, .. } = prepared;
         let effect = &target.effect;
-        let is_approved = approver == Approver::UserOrHook;
-        let facts = WorkspaceFacts(&self.cx.workspace);
         cx.is_host_named = self.permissions().policy.names_host(effect);
-        cx.rights =
-            self.permissions().policy.command_rights(&call.name, effect, is_approved, &facts);
-        if self.is_read_only() {
-            let network = cx.rights.network;
-            cx.rights = CommandRights { read_only: true, network, ..CommandRights::default() };
-        }
-        let is_confined = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
         if matches!(effect, Effect::Command { .. }) {
+            cx.rights = self.command_rights(&call.name, effect, context.is_approved);
             self.apply_denied_paths();
         }
-        if effect.writes() && !(is_confined && cx.rights.read_only) {
+        if effect.writes() && !cx.rights.read_only {
             self.state().may_have_changed_project = true;
         }
         let (events, id) = (self.events.clone(), call.id.clone());
@@ -362,7 +359,7 @@ impl Registry {
         }
         match (effect, &target.checked_path) {
             (Effect::Read { .. }, Some(path)) => {
-                self.record_external_change(path.path().absolute(), &outcome).await;
+                self.record_external_change(path.absolute(), &outcome).await;
             }
             (Effect::Job { .. }, _) => self.record_background_changes(false),
             (Effect::Agent { .. }, _) => record_agent_outcome(&outcome, context),
@@ -392,8 +389,13 @@ impl Registry {
     }
 
     /// Creates the envelope of a call, of which up to `share` bytes are shown.
-    fn finish_call(&self, call: &ToolCall, attempt: CallAttempt, share: usize) -> ToolCallResult {
-        let CallAttempt { outcome, context, time_ms } = attempt;
+    fn finish_call(
+        &self,
+        call: &ToolCall,
+        outcome: Result<Report, Failure>,
+        context: CallContext,
+        share: usize,
+    ) -> ToolCallResult {
         let limits = self.shared.limits;
         let limits = OutputLimits { max_bytes: limits.max_bytes.min(share), ..limits };
         let (outcome, cut) =
@@ -412,7 +414,7 @@ impl Registry {
                 (Verdict::Error { error }, data, text, stats, path)
             }
         };
-        stats.insert("time_ms".to_owned(), time_ms.into());
+        stats.insert("time_ms".to_owned(), context.time_ms.into());
         let params_input = context.input.clone();
         let result_context = ResultContext { cwd: ".".to_owned(), params_input, path_resolved };
         let mut envelope = Envelope { verdict, data, text, stats, context: result_context };
@@ -450,8 +452,7 @@ impl Registry {
         };
         let input = arguments::envelope_input(call);
         let context = CallContext { input, ..CallContext::default() };
-        let attempt = CallAttempt { outcome: Err(failure), context, time_ms: 0 };
-        self.finish_call(call, attempt, usize::MAX)
+        self.finish_call(call, Err(failure), context, usize::MAX)
     }
 
     /// The lines of this result's file that were not shown.
@@ -460,6 +461,15 @@ impl Registry {
         if let Some(path) = path.as_ref().and_then(|path| self.cx.workspace.resolve(path).ok()) {
             self.cx.workspace.mark_unshown(&path, Some(cut));
         }
+    }
+
+    fn command_rights(&self, tool: &str, effect: &Effect, is_approved: bool) -> CommandRights {
+        let facts = WorkspaceFacts(&self.cx.workspace);
+        let rights = self.permissions().policy.command_rights(tool, effect, is_approved, &facts);
+        if !self.is_read_only() {
+            return rights;
+        }
+        CommandRights { read_only: true, network: rights.network, ..CommandRights::default() }
     }
 
     /// The sandbox denies commands the paths that rules deny file tools.

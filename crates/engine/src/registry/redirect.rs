@@ -39,7 +39,8 @@ impl Registry {
         let redirect = redirect_line(&bash.input)?;
         let prepared = self.prepare_replacement(redirect.tool, redirect.input.clone()).ok()?;
         let target = &prepared.target;
-        let file_size = target.checked_path.as_ref().and_then(|path| path.file_size());
+        let file_size =
+            target.checked_path.as_ref().and_then(|path| self.cx.workspace.file_size(path));
         if (redirect.needs_file || redirect.tool == "Read") && file_size.is_none() {
             return None;
         }

@@ -28,7 +28,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::Workspace;
-use super::content::MAX_CHANGED;
+use super::replace::MAX_CHANGED;
 use agent_protocol::disk::{self, repository::RepositoryPlaces};
 pub(super) use git_state::{GitDirs, for_each_tracked};
 use journal::{Journal, Operation};

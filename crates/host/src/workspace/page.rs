@@ -6,11 +6,10 @@ use std::io::{Read, Seek, SeekFrom};
 use encoding_rs::DecoderResult;
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED};
-use super::content::MAX_CHANGED;
-use super::path::check_is_regular;
+use super::replace::MAX_CHANGED;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
 use super::text::{LineEnding, binary_failure};
-use super::{CheckedPath, ProjectPath, Workspace, io_failure};
+use super::{ProjectPath, Workspace, io_failure};
 use agent_protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
@@ -76,13 +75,12 @@ impl Workspace {
     /// `stop` is polled for cancellation (CANCELLED).
     pub fn read_page(
         &self,
-        checked_path: &CheckedPath,
+        path: &ProjectPath,
         from: i64,
         limit: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Page, Failure> {
-        check_is_regular(checked_path.path(), &self.metadata_with_suggestions(checked_path)?)?;
-        let path = checked_path.path();
+        self.check_file(path)?;
         let before = self.snapshots.get(path.absolute());
         let (file, data) = Self::open_checked(path)?;
         let stat = FileStat::of(&data);

@@ -20,7 +20,6 @@ use super::undo_plan::{MinorReason, UndoPlan, UndoStep, select_operations};
 use super::{
     Checkpoints, Hash, OPEN_OPERATION_PREFIX, changes_between, display_name, is_directory,
 };
-use crate::workspace::replace::NewContent;
 use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
 use agent_protocol::disk;
@@ -345,7 +344,7 @@ impl Workspace {
         let mut now = Vec::new();
         io::Read::read_to_end(&mut file, &mut now)?;
         let seen = Snapshot::new(FileStat::of(&data), &now);
-        self.replace_file(path, &seen, &NewContent::of(bytes)).map(drop).map_err(failed)
+        self.replace_file(path, &seen, bytes).map(drop).map_err(failed)
     }
 }
 
