@@ -66,7 +66,7 @@ pub struct Workspace {
     extra_folders: Vec<PathBuf>,
     /// Folders that may only be read: the session's `tool-output/`.
     readable: Vec<PathBuf>,
-    snapshots: Snapshots,
+    snapshots: Mutex<Snapshots>,
     /// `None` if nothing can be undone.
     checkpoints: Option<Arc<Checkpoints>>,
     guarded: GuardedPaths,
@@ -85,7 +85,7 @@ impl Workspace {
             root,
             extra_folders: extra,
             readable: Vec::new(),
-            snapshots: Snapshots::default(),
+            snapshots: Mutex::default(),
             checkpoints: None,
             guarded: GuardedPaths::default(),
             searched_folders: Mutex::default(),
@@ -109,7 +109,7 @@ impl Workspace {
             root: self.root.clone(),
             extra_folders: self.extra_folders.clone(),
             readable: self.readable.clone(),
-            snapshots: Snapshots::default(),
+            snapshots: Mutex::default(),
             checkpoints: self.checkpoints.clone(),
             guarded: self.guarded.clone(),
             searched_folders: Mutex::new(self.searched_folders.lock().clone()),
@@ -155,7 +155,7 @@ impl Workspace {
 
     /// The snapshot of a file that was read or written in this session. May wait for the hash of a large file.
     pub fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
-        self.snapshots.get(path.absolute())
+        self.snapshots.lock().get(path.absolute())
     }
 
     /// Those of these authors that were not named before: one command may have changed many files.
@@ -167,24 +167,24 @@ impl Workspace {
 
     /// The file counts as not read.
     pub fn forget_snapshot(&self, path: &ProjectPath) {
-        self.snapshots.forget(path.absolute());
+        self.snapshots.lock().forget(path.absolute());
     }
 
     /// Whether all lines of a file were shown.
     pub fn is_fully_shown(&self, path: &ProjectPath) -> bool {
-        self.snapshots.is_shown(path.absolute()) == Some(true)
+        self.snapshots.lock().is_shown(path.absolute()) == Some(true)
     }
 
     /// The first line of a file that was not shown.
     pub fn first_unshown_line(&self, path: &ProjectPath) -> u64 {
-        self.snapshots.first_missing(path.absolute())
+        self.snapshots.lock().first_missing(path.absolute())
     }
 
     /// Marks lines of a file as not shown, or all lines without a cut. Earlier reads of the same lines still count.
     pub fn mark_unshown(&self, path: &ProjectPath, cut: Option<&CutLines>) {
         match cut {
-            Some(cut) => self.snapshots.mark_unshown(path.absolute(), cut),
-            None => self.snapshots.set_shown(path.absolute(), false),
+            Some(cut) => self.snapshots.lock().mark_unshown(path.absolute(), cut),
+            None => self.snapshots.lock().set_shown(path.absolute(), false),
         }
     }
 
@@ -218,7 +218,7 @@ impl Workspace {
 
     /// Relative, sorted paths of files whose bytes changed since they were read in this session, or that are gone.
     pub fn files_changed_since_read(&self, includes_gone: bool) -> Vec<String> {
-        let mut known = self.snapshots.known_snapshots();
+        let mut known = self.snapshots.lock().known_snapshots();
         known.retain(|(path, snapshot)| {
             !snapshot.still_describes(path) && (includes_gone || path.is_file())
         });

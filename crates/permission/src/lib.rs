@@ -79,12 +79,10 @@ struct PolicyQuery<'a> {
 
 /// The guards in order of precedence; if none decides, the mode does. For changes of files see [`Policy::rule_on_change`].
 const GUARDS: &[fn(&Policy, &PolicyQuery<'_>) -> Option<Ruling>] = &[
-    |_, query| refuse_forbidden(query),
-    |_, query| refuse_too_long(query),
+    |_, query| refuse_line(query),
     Policy::deny_by_rule,
     Policy::refuse_unnamed_host,
     Policy::refuse_secret_file,
-    Policy::refuse_in_read_only_mode,
     Policy::decide_by_rules,
 ];
 
@@ -345,15 +343,6 @@ impl Policy {
         Some(Ruling::Refuse(ErrorCode::AccessDenied, Reason { hint, ..reason }))
     }
 
-    /// In mode read-only a rule in a file cannot allow a change, one on the command line can.
-    fn refuse_in_read_only_mode(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
-        let Effect::Mcp { server, tool, reads_only: false } = query.effect else { return None };
-        let is_refused = self.mode.is_read_only()
-            && !self
-                .is_allowed_on_command_line(query.tool, |rule| rule.fits_mcp_tool(server, tool));
-        is_refused.then(|| self.decide_by_mode(query))
-    }
-
     fn decide_by_rules(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
         match (query.effect, &query.command) {
             (Effect::Read { path }, _) => {
@@ -369,8 +358,15 @@ impl Policy {
             (Effect::Command { directory, .. }, Some((line, findings))) => {
                 self.decide_line(query.tool, (line, directory), findings, query.facts)
             }
-            (Effect::Mcp { server, tool, .. }, _) => {
+            (Effect::Mcp { server, tool, reads_only }, _) => {
                 let fits = |rule: &Rule| rule.fits_mcp_tool(server, tool);
+                // In mode read-only a rule in a file cannot allow a change, one on the command line can.
+                let is_refused = !reads_only
+                    && self.mode.is_read_only()
+                    && !self.is_allowed_on_command_line(query.tool, fits);
+                if is_refused {
+                    return None;
+                }
                 self.rule_outcome(query.tool, fits, fits, None, None)
             }
             (
@@ -743,18 +739,15 @@ fn is_destructive(finding: &Finding) -> bool {
     matches!(finding.class, FindingClass::Destructive | FindingClass::NeedsApproval(None))
 }
 
-fn refuse_forbidden(query: &PolicyQuery<'_>) -> Option<Ruling> {
-    let (_, findings) = query.command.as_ref()?;
-    let is_forbidden = |finding: &&Finding| finding.class == FindingClass::Forbidden;
-    let Finding { reason: why, hint, program, .. } = findings.iter().find(is_forbidden)?;
-    let text = format!("{program} is not run: {why}");
-    let reason = Reason { hint: hint.map(str::to_owned), ..new_reason("never", text) };
-    Some(Ruling::Refuse(ErrorCode::CommandBlocked, reason))
-}
-
-/// A line beyond the parser's limits may contain anything, so that no rule can be applied to it.
-fn refuse_too_long(query: &PolicyQuery<'_>) -> Option<Ruling> {
-    let (line, _) = query.command.as_ref()?;
+fn refuse_line(query: &PolicyQuery<'_>) -> Option<Ruling> {
+    let (line, findings) = query.command.as_ref()?;
+    let forbidden = findings.iter().find(|finding| finding.class == FindingClass::Forbidden);
+    if let Some(Finding { reason: why, hint, program, .. }) = forbidden {
+        let text = format!("{program} is not run: {why}");
+        let reason = Reason { hint: hint.map(str::to_owned), ..new_reason("never", text) };
+        return Some(Ruling::Refuse(ErrorCode::CommandBlocked, reason));
+    }
+    // A line beyond the parser's limits may contain anything, so that no rule can be applied to it.
     let text = "the command is too long or too deeply nested to be parsed: run it in smaller steps, write texts with \
                 Write, or put the commands into a script file and run that";
     line.is_too_long()

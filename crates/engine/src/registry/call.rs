@@ -10,11 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments;
 use super::checkpoint::add_notes;
-use super::circuit_breaker::CircuitState;
 use super::hooks::describe_changed_arguments;
 use super::prepare::{InvalidCall, PreparedCall};
 use super::repetition::RepetitionKey;
-use super::{OutputLimits, Registry, output_limits, validator};
+use super::{OutputLimits, Registry, output_limits};
 use crate::tools::WorkspaceFacts;
 use agent_host::workspace::{ChangedFiles, CutLines};
 use agent_permission::{DeniedPath, Policy};
@@ -117,9 +116,13 @@ impl Registry {
     /// Runs the calls of one answer: consecutive read-only calls and consecutive sub-agents in parallel, others one by one, in order.
     /// Every call gets a result, in call order; nothing starts after an interrupt or after a message of the
     /// user, so that the model reads the message first. All results together may take `room` bytes: small
-    /// ones are shown in full, the large ones share the rest. They run under the names of [`Registry::correct_names`].
-    pub async fn run_calls(&self, written: &[ToolCall], mut room: usize) -> Vec<ToolCallResult> {
-        let calls = self.correct_names(written);
+    /// ones are shown in full, the large ones share the rest. `written`: the calls before [`Registry::correct_names`].
+    pub async fn run_calls(
+        &self,
+        calls: &[ToolCall],
+        written: &[ToolCall],
+        mut room: usize,
+    ) -> Vec<ToolCallResult> {
         let mut results: Vec<ToolCallResult> = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let is_stopped = results.iter().any(|result| result.stop_reason.is_some());
@@ -242,7 +245,7 @@ impl Registry {
             && failure.hint.is_none()
             && let Ok(entry) = self.find_tool(&call.name)
         {
-            failure.hint = Some(validator::parameters_hint(&entry.tool.spec().schema));
+            failure.hint = Some(arguments::parameters_hint(&entry.tool.spec().schema));
         }
         if context.has_run {
             self.ask_post_tool_hooks(call, &mut context, &mut outcome).await;
@@ -285,8 +288,7 @@ impl Registry {
         self.refuse_repetition(&format!("the same {} call", call.name), prepared.key, effect)?;
         let circuit = circuit_of(&call.name, effect);
         let now = self.events.clock().now();
-        if let CircuitState::Open { seconds_left } = self.state().breaker.admit_call(&circuit, now)
-        {
+        if let Err(seconds_left) = self.state().breaker.admit_call(&circuit, now) {
             let message = format!(
                 "Tool temporarily disabled: {} failed several times in a row; {seconds_left} s left",
                 call.name
@@ -310,10 +312,15 @@ impl Registry {
         let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());
         let PreparedCall { entry, input, target, snapshot, key, .. } = prepared;
         let effect = &target.effect;
-        cx.is_host_named = self.permissions().policy.names_host(effect);
-        if matches!(effect, Effect::Command { .. }) {
-            cx.rights = self.command_rights(&call.name, effect, context.is_approved);
-            self.apply_denied_paths();
+        match effect {
+            Effect::Command { .. } => {
+                cx.rights = self.command_rights(&call.name, effect, context.is_approved);
+                self.apply_denied_paths();
+            }
+            Effect::Fetch { .. } => {
+                cx.is_host_named = self.permissions().policy.names_host(effect);
+            }
+            _ => {}
         }
         if effect.writes() && !cx.rights.read_only {
             self.state().may_have_changed_project = true;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::arguments;
 use super::repetition::{RepetitionKey, repetition_key};
-use super::{RegisteredTool, Registry, validator};
+use super::{RegisteredTool, Registry};
 use crate::tools::{CallTarget, ChangeDraft, ToolCx};
 use agent_host::workspace::{Snapshot, expand_home};
 use agent_protocol::envelope::{ErrorCode, Failure};
@@ -175,7 +175,7 @@ fn parse_input<'a>(
     let spec = entry.tool.spec();
     let schema = &spec.schema;
     if spec.is_foreign {
-        let (input, correction) = validator::parse_json_object(&call.arguments)?;
+        let (input, correction) = arguments::parse_json_object(&call.arguments)?;
         let input = entry.validator.check_foreign(schema, input)?;
         return Ok((entry, input, arguments::describe_notes(&[], correction)));
     }

@@ -81,7 +81,7 @@ impl Workspace {
         stop: &dyn Fn() -> bool,
     ) -> Result<Page, Failure> {
         self.check_file(path)?;
-        let before = self.snapshots.get(path.absolute());
+        let before = self.snapshots.lock().get(path.absolute());
         let (file, data) = Self::open_checked(path)?;
         let stat = FileStat::of(&data);
         let mut reading = PageReader { file, path, stop };
@@ -90,7 +90,7 @@ impl Workspace {
         let after = reading.file.metadata();
         let after = after.map_err(|error| io_failure(&error, "look at", path.relative()))?;
         if FileStat::of(&after) != stat {
-            self.snapshots.forget(path.absolute());
+            self.snapshots.lock().forget(path.absolute());
             page.unsteady = true;
             return Ok(page);
         }
@@ -99,11 +99,11 @@ impl Workspace {
             None => stat.size != before.stat.size || stat.mtime_ns != before.stat.mtime_ns,
         });
         let snapshot = Snapshot { stat, hash: scan.hash.unwrap_or_default() };
-        self.snapshots.record(path.absolute(), snapshot, scan.bytes);
+        self.snapshots.lock().record(path.absolute(), snapshot, scan.bytes);
         // A shortened line does not count as shown.
         if let (Ok(first), 0) = (u64::try_from(page.start_line), page.lines.n_cut) {
             let lines = first..first.saturating_add(page.lines.count);
-            self.snapshots.mark_shown(path.absolute(), lines, page.total_lines);
+            self.snapshots.lock().mark_shown(path.absolute(), lines, page.total_lines);
         }
         Ok(page)
     }

@@ -97,7 +97,7 @@ impl Workspace {
         seen: &Snapshot,
         now: Option<(&FileStat, &[u8])>,
     ) -> Failure {
-        let old = self.snapshots.bytes(path.absolute());
+        let old = self.snapshots.lock().bytes(path.absolute());
         let was_shown = self.is_fully_shown(path);
         self.forget_snapshot(path);
         let Some((stat, new)) = now else {
@@ -115,9 +115,9 @@ impl Workspace {
                 failure = failure.with_data("diff_truncated", true);
             } else if !diff.text.is_empty() {
                 let snapshot = Snapshot::new(*stat, new);
-                self.snapshots.record(path.absolute(), snapshot, Some(new.to_vec()));
+                self.snapshots.lock().record(path.absolute(), snapshot, Some(new.to_vec()));
                 let is_whole = was_shown && diff.text.len() <= MAX_UNCUT;
-                self.snapshots.set_shown(path.absolute(), is_whole);
+                self.snapshots.lock().set_shown(path.absolute(), is_whole);
             }
             failure = failure.with_data("diff_preview", diff.text);
         }
@@ -302,7 +302,7 @@ impl Workspace {
         temporary: &TemporaryFile<'_>,
         error: &io::Error,
     ) -> Failure {
-        self.snapshots.forget(path.absolute());
+        self.snapshots.lock().forget(path.absolute());
         let shown = self.display(&path.absolute().with_file_name(&temporary.name));
         let message = format!(
             "{} was changed by another process meanwhile ({error}); another version of it is in {shown}",
@@ -323,9 +323,9 @@ impl Workspace {
         let snapshot = Snapshot { stat: FileStat::of(&data), hash };
         let kept = (bytes.len() <= MAX_KEPT).then(|| bytes.to_owned());
         // A new or empty file counts as shown, and one that was shown completely.
-        let is_shown = self.snapshots.is_shown(path.absolute()).unwrap_or(true);
-        self.snapshots.record(path.absolute(), snapshot, kept);
-        self.snapshots.set_shown(path.absolute(), is_shown);
+        let is_shown = self.snapshots.lock().is_shown(path.absolute()).unwrap_or(true);
+        self.snapshots.lock().record(path.absolute(), snapshot, kept);
+        self.snapshots.lock().set_shown(path.absolute(), is_shown);
         Ok(())
     }
 }

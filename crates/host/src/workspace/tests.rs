@@ -116,7 +116,7 @@ fn restored_snapshots_are_used_and_changes_listed() {
     let (a, b) = (read(&workspace, "a"), read(&workspace, "b"));
     let later = Workspace::open(dir.path(), &[]).unwrap();
     let path = later.resolve("a").unwrap();
-    later.snapshots.record(path.absolute(), a.clone(), None);
+    later.snapshots.lock().record(path.absolute(), a.clone(), None);
     assert_eq!(later.snapshot(&path), Some(a.clone()));
     assert_eq!((a.stat.size, a.hash.len()), (4, 64));
     assert_ne!(a.hash, b.hash);

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::git_state::{GitDirs, is_same_index};
-use super::journal::{Journal, Operation};
+use super::journal::{Journal, Operation, OperationLock};
 use super::manifest::{ManifestEntry, PathChange, PathName, PathState, stat};
 use super::pack::StoredContent;
 use super::undo_plan::{MinorReason, UndoPlan, UndoStep, select_operations};
@@ -144,7 +144,7 @@ impl Workspace {
         let is_index = |name: &PathName| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
 
-        let overlap = checkpoints.overlap.begin();
+        let overlap = OperationLock::begin(&checkpoints.settings.store);
         let mut report = UndoReport { turns, files: Vec::new(), git_skipped: None };
         let (mut of_files, mut done) = self.execute_plan(checkpoints, &files, force, checkpoints);
         for change in &mut of_files {
