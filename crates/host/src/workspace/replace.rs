@@ -4,7 +4,6 @@
 //! A temporary file in the same folder is exchanged with the target; if the bytes of the old file changed since the
 //! read, the exchange is reversed. A crash at any time leaves either the old or the new file complete.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -148,10 +147,10 @@ impl Workspace {
             let mut new = target_folder.write_temporary(bytes, "", None)?;
             target_folder.rename_if_absent(&mut new)?;
             target_folder.sync_folder();
-            Ok((new.file.try_clone()?, new.hash.clone()))
+            Ok(self.record_write(path, &new))
         });
         match created {
-            Ok((file, hash)) => self.record_write(path, &file, bytes, hash),
+            Ok(recorded) => recorded,
             Err(error) => {
                 for folder in folders.iter().rev() {
                     remove_created_folder(folder);
@@ -204,7 +203,7 @@ impl Workspace {
             }
             Err(error) => return Err(failed(error)),
         }
-        self.record_write(path, &new.file, bytes, new.hash.clone())?;
+        self.record_write(path, &new)?;
         Ok(data.nlink() > 1)
     }
 
@@ -311,17 +310,11 @@ impl Workspace {
         path.failure(ErrorCode::Conflict, message).with_hint("Read both, and report it to the user")
     }
 
-    fn record_write(
-        &self,
-        path: &ProjectPath,
-        file: &File,
-        bytes: &[u8],
-        hash: String,
-    ) -> Result<(), Failure> {
-        let data =
-            file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
-        let snapshot = Snapshot { stat: FileStat::of(&data), hash };
-        let kept = (bytes.len() <= MAX_KEPT).then(|| bytes.to_owned());
+    fn record_write(&self, path: &ProjectPath, new: &TemporaryFile<'_>) -> Result<(), Failure> {
+        let data = new.file.metadata();
+        let data = data.map_err(|error| io_failure(&error, "look at", path.relative()))?;
+        let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash.clone() };
+        let kept = (new.bytes.len() <= MAX_KEPT).then(|| new.bytes.to_owned());
         // A new or empty file counts as shown, and one that was shown completely.
         let is_shown = self.snapshots.lock().is_shown(path.absolute()).unwrap_or(true);
         self.snapshots.lock().record(path.absolute(), snapshot, kept);

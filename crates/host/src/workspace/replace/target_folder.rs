@@ -34,7 +34,7 @@ pub(super) struct TemporaryFile<'a> {
     pub(super) state: TemporaryState,
     pub(super) file: File,
     /// What was written to it.
-    bytes: &'a [u8],
+    pub(super) bytes: &'a [u8],
     pub(super) hash: String,
 }
 

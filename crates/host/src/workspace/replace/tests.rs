@@ -98,8 +98,11 @@ fn directory_in_place_of_the_target_is_restored() {
 }
 
 fn append(target: &Path, text: &str) {
-    io::Write::write_all(&mut File::options().append(true).open(target).unwrap(), text.as_bytes())
-        .unwrap();
+    io::Write::write_all(
+        &mut fs::File::options().append(true).open(target).unwrap(),
+        text.as_bytes(),
+    )
+    .unwrap();
 }
 
 #[test]
