@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 
 use super::Registry;
-use super::call::{CallContext, MissingPermission};
+use super::call::{CallRecord, MissingPermission};
 use super::hooks::{plain_reason, with_reason};
 use super::prepare::PreparedCall;
 use crate::tools::WorkspaceFacts;
@@ -28,13 +28,13 @@ impl Registry {
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Result<(), Failure> {
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
-        let Some(reason) = self.decide_without_user(call, effect, context)? else { return Ok(()) };
+        let Some(reason) = self.decide_without_user(call, effect, record)? else { return Ok(()) };
         if self.control.can_ask_approval() {
-            return self.ask_user(call, prepared, context, reason).await;
+            return self.ask_user(call, prepared, record, reason).await;
         }
         // No user can be asked: the model receives the question.
         let text = match &reason.hint {
@@ -44,9 +44,9 @@ impl Registry {
         let failure = Failure::new(ErrorCode::ApprovalRequired, text).with_hint(
             "continue without it, or say in the final answer what the user has to allow",
         );
-        context.violates_instruction = reason.by_instruction;
-        context.missing = MissingPermission::of(Some(effect));
-        self.record_ruling(call, "ask", reason, context);
+        record.violates_instruction = reason.by_instruction;
+        record.missing = MissingPermission::of(Some(effect));
+        self.record_ruling(call, "ask", reason, record);
         Err(failure)
     }
 
@@ -55,17 +55,17 @@ impl Registry {
         &self,
         call: &ToolCall,
         effect: &Effect,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Result<Option<Reason>, Failure> {
         let reads = matches!(effect, Effect::Read { .. });
         // A mode that the user selected meanwhile applies from this call on.
         self.update_mode();
-        match (self.ruling(&call.name, effect), &context.hook_ruling) {
+        match (self.ruling(&call.name, effect), &record.hook_ruling) {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
-                self.record_ruling(call, "allow", plain_reason("hook", text), context);
-                context.is_approved = true;
+                self.record_ruling(call, "allow", plain_reason("hook", text), record);
+                record.is_approved = true;
                 Ok(None)
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
@@ -74,12 +74,12 @@ impl Registry {
             (Ruling::Ask(reason), _) => Ok(Some(reason)),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
-                    self.record_ruling(call, "allow", reason, context);
+                    self.record_ruling(call, "allow", reason, record);
                 }
                 Ok(None)
             }
             (Ruling::Refuse(code, reason), _) => {
-                Err(self.refuse_call(call, effect, code, reason, context))
+                Err(self.refuse_call(call, effect, code, reason, record))
             }
         }
     }
@@ -90,20 +90,20 @@ impl Registry {
         effect: &Effect,
         code: ErrorCode,
         reason: Reason,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Failure {
         let mut failure = Failure::new(code, reason.text.clone());
         failure.hint.clone_from(&reason.hint);
         // A restriction by the user is not a missing permission.
-        context.violates_instruction = reason.by_instruction;
+        record.violates_instruction = reason.by_instruction;
         // If another form of the command is allowed, no permission is missing.
         let has_other_form = reason.rule == "never" && reason.hint.is_some();
         // In mode plan a refused change is expected: no permission is missing.
         let plans = self.update_mode() == PermissionMode::Plan;
         if !(reason.by_instruction || has_other_form || plans) {
-            context.missing = MissingPermission::of(Some(effect));
+            record.missing = MissingPermission::of(Some(effect));
         }
-        self.record_ruling(call, "refuse", reason, context);
+        self.record_ruling(call, "refuse", reason, record);
         failure
     }
 
@@ -159,7 +159,7 @@ impl Registry {
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        context: &mut CallContext,
+        record: &mut CallRecord,
         reason: Reason,
     ) -> Result<(), Failure> {
         let _one_at_a_time = self.shared.question_lock.lock().await;
@@ -169,7 +169,7 @@ impl Registry {
         let diff = prepared.draft.as_ref().map(|draft| draft.diff(DiffSize::Whole).text);
         let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if self.decide_without_user(call, effect, context)?.is_none() {
+        if self.decide_without_user(call, effect, record)?.is_none() {
             return Ok(());
         }
         let path = prepared.target.checked_path.as_ref().filter(|path| path.is_link());
@@ -183,7 +183,7 @@ impl Registry {
             effect: effect.clone(),
             rule: reason.rule,
             reason: reason.text,
-            changed_by: context.changed_by,
+            changed_by: record.changed_by,
             link_target,
             grants: self.offered_grants(call, effect),
             dangers: policy.describe_dangers(effect, &WorkspaceFacts(&self.cx.workspace)),
@@ -196,7 +196,7 @@ impl Registry {
                     // An answer to another call's questions.
                     Some(UserReply::Answers(_)) => {}
                     Some(UserReply::ModeRequested) => {
-                        if self.decide_without_user(call, effect, context)?.is_none() {
+                        if self.decide_without_user(call, effect, record)?.is_none() {
                             break Ok(None);
                         }
                     }
@@ -216,7 +216,7 @@ impl Registry {
             Either::Right((_, answering)) => answering.await,
         };
         match answer? {
-            Some(decision) => self.apply_decision(call, prepared, context, decision).await,
+            Some(decision) => self.apply_decision(call, prepared, record, decision).await,
             None => Ok(()),
         }
     }
@@ -225,7 +225,7 @@ impl Registry {
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        context: &mut CallContext,
+        record: &mut CallRecord,
         decision: ApprovalDecision,
     ) -> Result<(), Failure> {
         let by_user = |text: String| plain_reason("the user", text);
@@ -251,7 +251,7 @@ impl Registry {
                 text
             }
             ApprovalDecision::AllowChanged(input) => {
-                self.apply_changed_input(call, prepared, input, context).await?;
+                self.apply_changed_input(call, prepared, input, record).await?;
                 "yes, with other arguments".to_owned()
             }
             ApprovalDecision::Reject(instead) => {
@@ -269,20 +269,20 @@ impl Registry {
                     .with_hint("do what the user says")
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
-                context.missing = MissingPermission::Effect;
-                self.record_ruling(call, "reject", by_user(reason), context);
+                record.missing = MissingPermission::Effect;
+                self.record_ruling(call, "reject", by_user(reason), record);
                 return Err(failure);
             }
             ApprovalDecision::RejectAndStop(why) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
-                context.missing = MissingPermission::Effect;
-                self.record_ruling(call, "reject", by_user(why), context);
+                record.missing = MissingPermission::Effect;
+                self.record_ruling(call, "reject", by_user(why), record);
                 self.control.interrupt(Interrupt::User);
                 return Err(Failure::new(ErrorCode::ApprovalRejected, text));
             }
         };
-        self.record_ruling(call, "allow", by_user(text), context);
-        context.is_approved = true;
+        self.record_ruling(call, "allow", by_user(text), record);
+        record.is_approved = true;
         Ok(())
     }
 
@@ -307,7 +307,7 @@ impl Registry {
         call: &ToolCall,
         ruling: &str,
         reason: Reason,
-        context: &CallContext,
+        record: &CallRecord,
     ) {
         self.events.emit(EventBody::PermissionDecided {
             call: call.id.clone(),
@@ -315,7 +315,7 @@ impl Registry {
             ruling: ruling.to_owned(),
             rule: reason.rule,
             reason: reason.text,
-            denied_effect: context.missing == MissingPermission::Effect,
+            denied_effect: record.missing == MissingPermission::Effect,
         });
     }
 }
