@@ -123,8 +123,7 @@ impl Project for ProjectFiles {
             if !workspace.root().join(&folder).is_dir() {
                 return Vec::new();
             }
-            let place = folder.to_str().and_then(|folder| workspace.locate(folder).ok());
-            let folder = place.and_then(|place| workspace.existing_directory(&place).ok());
+            let folder = folder.to_str().and_then(|folder| workspace.resolve(folder).ok());
             let Some(folder) = folder else { return Vec::new() };
             // A rules file may be a link to a file that must not be shown.
             let texts = workspace.read_texts_in(&folder, names, is_shown);

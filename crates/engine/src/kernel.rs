@@ -318,7 +318,7 @@ impl Kernel {
         self.update_spend_limit(turn);
         *self.parts.session_models.0.lock() =
             Some((self.parts.main.clone(), self.parts.light.clone()));
-        let results = self.parts.registry.run_calls(&reply.calls, room).await;
+        let results = self.parts.registry.run_calls(calls, &reply.calls, room).await;
         self.model_view.calls_since_recap += calls.len();
         for call in calls {
             *self.calls_made.entry(call.name.clone()).or_default() += 1;

@@ -13,12 +13,12 @@ mod output_limits;
 mod prepare;
 mod redirect;
 mod repetition;
-mod validator;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use arguments::Validator;
 pub use call::{MissingPermission, ToolCallResult};
 pub use checkpoint::undo_with_comparison;
 pub use circuit_breaker::BreakerConfig;
@@ -28,7 +28,6 @@ use parking_lot::{Mutex, MutexGuard};
 
 pub use agent_host::workspace::ChangedFiles;
 use repetition::RepetitionTracker;
-use validator::Validator;
 
 use crate::tools::{Tool, ToolCx, WorkspaceFacts};
 use agent_host::workspace::{OpenOperation, UndoError, UndoOptions, UndoTarget};

@@ -7,14 +7,12 @@ mod ask_user;
 mod bash;
 mod change;
 mod current_text;
-mod edit;
 mod file_tool;
 mod files;
 mod glob;
 mod glob_pattern;
 mod grep;
 mod ls;
-mod multi_edit;
 mod nearest_passage;
 mod path_facts;
 mod read;
@@ -26,7 +24,6 @@ mod todo_write;
 mod tool_tests;
 mod web_fetch;
 mod web_search;
-mod write;
 
 use std::sync::Arc;
 
@@ -37,7 +34,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use agent_host::exec::Exec;
-use agent_host::workspace::{CheckedPath, ImageStore, Snapshot, SpillFolder, Workspace};
+use agent_host::workspace::{ImageStore, ProjectPath, Snapshot, SpillFolder, Workspace};
 use agent_permission::HiddenFiles;
 use agent_protocol::Object;
 use agent_protocol::embedded::ToolText;
@@ -94,7 +91,7 @@ pub struct CallTarget {
     /// The effect, for the permission check.
     pub effect: Effect,
     /// The resolved path; `None` if the call names none.
-    pub checked_path: Option<CheckedPath>,
+    pub checked_path: Option<ProjectPath>,
 }
 
 impl From<Effect> for CallTarget {
@@ -134,7 +131,7 @@ pub struct ToolCx {
     /// Asks the user on behalf of the call; `None` if no user can be asked.
     pub inquirer: Option<Inquirer>,
     /// The path that the permission check used: the tool works on this path only.
-    pub checked_path: Option<CheckedPath>,
+    pub checked_path: Option<ProjectPath>,
     /// The id of the call.
     pub call_id: String,
     /// Cancelled when the call should stop.
@@ -147,7 +144,7 @@ pub struct ToolCx {
 }
 
 impl ToolCx {
-    fn checked_path(&self) -> Result<&CheckedPath, Failure> {
+    fn checked_path(&self) -> Result<&ProjectPath, Failure> {
         let unjudged = || Failure::new(ErrorCode::InternalError, "the call's path was not judged");
         self.checked_path.as_ref().ok_or_else(unjudged)
     }
@@ -176,9 +173,9 @@ pub fn all_tools() -> Vec<Box<dyn Tool>> {
         Box::new(glob::tool()),
         Box::new(grep::tool()),
         Box::new(read::tool()),
-        Box::new(write::tool()),
-        Box::new(edit::tool()),
-        Box::new(multi_edit::tool()),
+        Box::new(change::write_tool()),
+        Box::new(change::edit_tool()),
+        Box::new(change::multi_edit_tool()),
         Box::new(bash::tool()),
         Box::new(web_fetch::tool()),
         Box::new(todo_write::tool()),

@@ -3,17 +3,14 @@
 
 mod charset;
 mod checkpoint;
-mod content;
 mod diff;
 mod directory_copy;
-mod failure;
 mod images;
 mod leftovers;
 mod open;
 mod page;
 mod path;
 mod replace;
-mod repository;
 mod snapshot;
 mod spill;
 mod suggestions;
@@ -25,7 +22,7 @@ mod walk;
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,16 +33,14 @@ pub use checkpoint::{
     USER_PROGRAMS, UndoError, UndoOptions, UndoOutcome, UndoReport, UndoTarget, can_undo,
     copy_journal,
 };
-pub use content::FileContent;
 pub use diff::{Diff, DiffSize};
 pub use directory_copy::{copy_directory, copy_paths};
-pub use failure::io_failure;
 pub use images::{ImageData, ImageKind, ImageStore};
 pub use leftovers::FileStamp;
 pub use open::WalkBase;
 pub use page::{NumberedLines, Page};
-pub use path::{CheckedPath, GuardedPaths, ProjectPath, WritablePath, expand_home};
-pub use replace::WriteResult;
+pub use path::{GuardedPaths, ProjectPath, expand_home};
+pub use replace::FileContent;
 pub use snapshot::{CutLines, FileStat, Snapshot};
 pub use spill::{SpillFile, SpillFolder};
 pub use text::{LineEnding, Text, plain};
@@ -53,6 +48,7 @@ pub use walk::{
     FileKind, SkippedCounts, ThreadResults, Walk, WalkEntry, WalkRules, WalkedPath, is_cache,
 };
 
+use agent_protocol::disk;
 use agent_protocol::envelope::{ErrorCode, Failure};
 use parking_lot::Mutex;
 use snapshot::Snapshots;
@@ -70,7 +66,7 @@ pub struct Workspace {
     extra_folders: Vec<PathBuf>,
     /// Folders that may only be read: the session's `tool-output/`.
     readable: Vec<PathBuf>,
-    snapshots: Snapshots,
+    snapshots: Mutex<Snapshots>,
     /// `None` if nothing can be undone.
     checkpoints: Option<Arc<Checkpoints>>,
     guarded: GuardedPaths,
@@ -89,7 +85,7 @@ impl Workspace {
             root,
             extra_folders: extra,
             readable: Vec::new(),
-            snapshots: Snapshots::default(),
+            snapshots: Mutex::default(),
             checkpoints: None,
             guarded: GuardedPaths::default(),
             searched_folders: Mutex::default(),
@@ -113,7 +109,7 @@ impl Workspace {
             root: self.root.clone(),
             extra_folders: self.extra_folders.clone(),
             readable: self.readable.clone(),
-            snapshots: Snapshots::default(),
+            snapshots: Mutex::default(),
             checkpoints: self.checkpoints.clone(),
             guarded: self.guarded.clone(),
             searched_folders: Mutex::new(self.searched_folders.lock().clone()),
@@ -159,7 +155,7 @@ impl Workspace {
 
     /// The snapshot of a file that was read or written in this session. May wait for the hash of a large file.
     pub fn snapshot(&self, path: &ProjectPath) -> Option<Snapshot> {
-        self.snapshots.get(path.absolute())
+        self.snapshots.lock().get(path.absolute())
     }
 
     /// Those of these authors that were not named before: one command may have changed many files.
@@ -171,24 +167,24 @@ impl Workspace {
 
     /// The file counts as not read.
     pub fn forget_snapshot(&self, path: &ProjectPath) {
-        self.snapshots.forget(path.absolute());
+        self.snapshots.lock().forget(path.absolute());
     }
 
     /// Whether all lines of a file were shown.
     pub fn is_fully_shown(&self, path: &ProjectPath) -> bool {
-        self.snapshots.is_shown(path.absolute()) == Some(true)
+        self.snapshots.lock().is_shown(path.absolute()) == Some(true)
     }
 
     /// The first line of a file that was not shown.
     pub fn first_unshown_line(&self, path: &ProjectPath) -> u64 {
-        self.snapshots.first_missing(path.absolute())
+        self.snapshots.lock().first_missing(path.absolute())
     }
 
     /// Marks lines of a file as not shown, or all lines without a cut. Earlier reads of the same lines still count.
     pub fn mark_unshown(&self, path: &ProjectPath, cut: Option<&CutLines>) {
         match cut {
-            Some(cut) => self.snapshots.mark_unshown(path.absolute(), cut),
-            None => self.snapshots.set_shown(path.absolute(), false),
+            Some(cut) => self.snapshots.lock().mark_unshown(path.absolute(), cut),
+            None => self.snapshots.lock().set_shown(path.absolute(), false),
         }
     }
 
@@ -222,7 +218,7 @@ impl Workspace {
 
     /// Relative, sorted paths of files whose bytes changed since they were read in this session, or that are gone.
     pub fn files_changed_since_read(&self, includes_gone: bool) -> Vec<String> {
-        let mut known = self.snapshots.known_snapshots();
+        let mut known = self.snapshots.lock().known_snapshots();
         known.retain(|(path, snapshot)| {
             !snapshot.still_describes(path) && (includes_gone || path.is_file())
         });
@@ -245,4 +241,34 @@ fn canonical_folder(path: &Path) -> Result<PathBuf, Failure> {
         }
         Err(error) => Err(io_failure(&error, "open", &shown)),
     }
+}
+
+/// Converts an I/O error to a failure of `doing` something ("read", "list") with `path`.
+pub fn io_failure(error: &io::Error, doing: &str, path: &str) -> Failure {
+    use io::ErrorKind as Kind;
+    const LIST: &str = "list the directory with LS";
+    const ANOTHER_PATH: &str = "use another path, or report it";
+    const REPORT: &str = "report it, and do not try again";
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    let mut why = disk::in_words(error);
+    let (code, hint) = match error.kind() {
+        Kind::NotFound => (ErrorCode::NotFound, LIST),
+        Kind::PermissionDenied | Kind::ReadOnlyFilesystem => {
+            (ErrorCode::PermissionDenied, ANOTHER_PATH)
+        }
+        Kind::IsADirectory => (ErrorCode::IsDirectory, LIST),
+        Kind::NotADirectory => (ErrorCode::NotADirectory, LIST),
+        Kind::InvalidFilename => (ErrorCode::InvalidParam, "use another name"),
+        Kind::StorageFull | Kind::QuotaExceeded => (ErrorCode::ExecutionError, REPORT),
+        // The path was resolved before, so a link was created since then.
+        _ if is_loop => {
+            "a symlink appeared in its path".clone_into(&mut why);
+            (ErrorCode::AccessDenied, LIST)
+        }
+        _ => {
+            why = error.to_string();
+            (ErrorCode::ExecutionError, ANOTHER_PATH)
+        }
+    };
+    Failure::new(code, format!("could not {doing} {path}: {why}")).with_hint(hint).with_path(path)
 }

@@ -2,8 +2,8 @@
 
 use super::judge::{self, Command, Finding, FindingClass, PathFacts, SandboxRight};
 use super::shell::Word;
-use super::{CommandLine, Policy, Rule, RuleOutcome};
-use agent_protocol::control::PermissionMode;
+use super::{CommandLine, Policy, Rule};
+use agent_protocol::control::{PermissionMode, Ruling};
 use agent_protocol::tool::{CommandRights, Effect, GitConfigAccess};
 
 impl Policy {
@@ -69,7 +69,7 @@ impl Policy {
     ) -> bool {
         let finding = self.strictest_finding(findings.iter());
         let by_bare = self.rule_outcome(tool, Rule::is_bare, Rule::is_bare, finding, None);
-        if matches!(by_bare, RuleOutcome::Allow(_)) {
+        if matches!(by_bare, Some(Ruling::Allow(_))) {
             return true;
         }
         let commands = line.commands();
@@ -83,7 +83,7 @@ impl Policy {
                     && command.words.iter().all(Word::is_plain)
                     && matches!(
                         self.command_outcome(tool, (line, directory), findings, at),
-                        RuleOutcome::Allow(_)
+                        Some(Ruling::Allow(_))
                     );
                 is_named || judge::is_harmless_beside(command, directory, facts)
             })

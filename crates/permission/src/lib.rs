@@ -68,7 +68,7 @@ struct PolicyEntry {
     directories: Vec<String>,
 }
 
-const ANOTHER_WAY: &str = "find another way, or say what you would need it for";
+const FORBIDDEN: &str = "a rule forbids this; find another way, or say what you would need it for";
 
 struct PolicyQuery<'a> {
     tool: &'a str,
@@ -77,23 +77,13 @@ struct PolicyQuery<'a> {
     facts: &'a dyn PathFacts,
 }
 
-enum RuleOutcome {
-    Allow(Reason),
-    Ask(Reason),
-    ReadOnly,
-    Undecided,
-}
-
-/// The guards in order of precedence; if none decides, the mode does.
+/// The guards in order of precedence; if none decides, the mode does. For changes of files see [`Policy::rule_on_change`].
 const GUARDS: &[fn(&Policy, &PolicyQuery<'_>) -> Option<Ruling>] = &[
-    |_, query| refuse_forbidden(query),
-    |_, query| refuse_too_long(query),
+    |_, query| refuse_line(query),
     Policy::deny_by_rule,
     Policy::refuse_unnamed_host,
     Policy::refuse_secret_file,
-    Policy::refuse_in_read_only_mode,
     Policy::decide_by_rules,
-    Policy::ask_for_agent_file,
 ];
 
 impl Policy {
@@ -189,9 +179,75 @@ impl Policy {
 
     /// Decides about a call of this tool with this effect.
     pub fn rule_on(&self, tool: &str, effect: &Effect, facts: &dyn PathFacts) -> Ruling {
+        if let Effect::Write { path } = effect {
+            return self.rule_on_change(tool, path);
+        }
         let query = build_query(tool, effect, facts);
         let ruling = GUARDS.iter().find_map(|guard| guard(self, &query));
         ruling.unwrap_or_else(|| self.decide_by_mode(&query))
+    }
+
+    /// Decides about the change of a file.
+    fn rule_on_change(&self, tool: &str, path: &str) -> Ruling {
+        let protection = paths::path_protection(path);
+        if protection == Some(PathProtection::Never) {
+            let text = format!(
+                "{path} is never written by a file tool; git changes its own files, and the user the agent's"
+            );
+            return Ruling::Refuse(ErrorCode::AccessDenied, new_reason("never", text));
+        }
+        let covers = |rule: &Rule| rule.covers_path(path, &self.roots);
+        let fits = |rule: &Rule| rule.fits_path(path, &self.roots);
+        let denies = |entry: &PolicyEntry| entry.verb == RuleAction::Deny && covers(&entry.rule);
+        if let Some(entry) = self.find_entry(tool, denies) {
+            return Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, FORBIDDEN));
+        }
+        // In mode read-only a rule in a file cannot allow a change, one on the command line can.
+        let is_allowed = !self.mode.is_read_only() || self.is_allowed_on_command_line(tool, fits);
+        if let Some(ruling) =
+            self.rule_outcome(tool, fits, covers, None, None).filter(|_| is_allowed)
+        {
+            return ruling;
+        }
+        let mode = &*format!("mode {}", self.mode.as_str());
+        let refuse = |text: &str| Ruling::Refuse(ErrorCode::AccessDenied, new_reason(mode, text));
+        let allow_it = || allow_file_option(tool, path);
+        match self.mode {
+            PermissionMode::Plan => refuse(
+                "changes are made after the user accepts the plan, which is your final answer",
+            ),
+            PermissionMode::ReadOnly => {
+                refuse("this mode allows no changes; say what you would change")
+            }
+            // Files with instructions for the agent are changed only with the user's approval.
+            PermissionMode::Ask | PermissionMode::AutoEdit
+                if protection == Some(PathProtection::Ask) =>
+            {
+                let how = format!("the user has to agree, or allow it with {}", allow_it());
+                let text = format!("{path} tells the agent how to work");
+                let reason = new_reason("agent files", text);
+                Ruling::Ask(Reason { hint: Some(how), requires_user: true, ..reason })
+            }
+            PermissionMode::Ask => {
+                let text = format!(
+                    "the user has to agree to this change, or allow it with {} or --permission-mode auto-edit",
+                    allow_it()
+                );
+                Ruling::Ask(new_reason(mode, text))
+            }
+            PermissionMode::AutoEdit | PermissionMode::Full => {
+                Ruling::Allow(new_reason(mode, "the mode allows this"))
+            }
+        }
+    }
+
+    fn is_allowed_on_command_line(&self, tool: &str, fits: impl Fn(&Rule) -> bool) -> bool {
+        let allows = |entry: &PolicyEntry| {
+            entry.verb == RuleAction::Allow
+                && entry.origin == RuleOrigin::CommandLine
+                && fits(&entry.rule)
+        };
+        self.find_entry(tool, allows).is_some()
     }
 
     /// Whether the judge would neither refuse nor ask about the effect, also without checkpoints.
@@ -208,7 +264,6 @@ impl Policy {
     }
 
     fn deny_by_rule(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
-        let text = format!("a rule forbids this; {ANOTHER_WAY}");
         let fits = |rule: &Rule| match query.effect {
             Effect::Read { path } | Effect::Write { path } => rule.covers_path(path, &self.roots),
             Effect::Job { .. }
@@ -230,12 +285,12 @@ impl Policy {
                 Effect::Command { .. } => ErrorCode::CommandBlocked,
                 _ => ErrorCode::AccessDenied,
             };
-            return Some(Ruling::Refuse(code, self.reason_of(entry, text)));
+            return Some(Ruling::Refuse(code, self.reason_of(entry, FORBIDDEN)));
         }
         let path = query.shown_path()?;
         let hidden_files = self.hidden_files();
         let entry = hidden_files.denying_entry(query.tool, path)?;
-        Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, text)))
+        Some(Ruling::Refuse(ErrorCode::AccessDenied, self.reason_of(entry, FORBIDDEN)))
     }
 
     /// A rule that the user wrote names the host of a page, without `*`.
@@ -288,42 +343,30 @@ impl Policy {
         Some(Ruling::Refuse(ErrorCode::AccessDenied, Reason { hint, ..reason }))
     }
 
-    /// In mode read-only a rule in a file cannot allow a change, one on the command line can.
-    fn refuse_in_read_only_mode(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
-        let fits = |rule: &Rule| match query.effect {
-            Effect::Write { path } => rule.fits_path(path, &self.roots),
-            Effect::Mcp { server, tool, .. } => rule.fits_mcp_tool(server, tool),
-            _ => false,
-        };
-        if !matches!(query.effect, Effect::Write { .. } | Effect::Mcp { reads_only: false, .. }) {
-            return None;
-        }
-        let allows = |entry: &PolicyEntry| {
-            entry.verb == RuleAction::Allow
-                && entry.origin == RuleOrigin::CommandLine
-                && fits(&entry.rule)
-        };
-        let is_refused = self.mode.is_read_only() && self.find_entry(query.tool, allows).is_none();
-        is_refused.then(|| self.decide_by_mode(query))
-    }
-
     fn decide_by_rules(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
-        let outcome = match (query.effect, &query.command) {
-            (Effect::Read { path } | Effect::Write { path }, _) => {
+        match (query.effect, &query.command) {
+            (Effect::Read { path }, _) => {
                 let allows = |rule: &Rule| rule.fits_path(path, &self.roots);
                 let asks = |rule: &Rule| rule.covers_path(path, &self.roots);
                 // A rule that asks before Read also asks before Grep.
                 let (hidden_files, shown) = (self.hidden_files(), query.shown_path());
                 match shown.and_then(|path| hidden_files.asking_entry(query.tool, path)) {
-                    Some(entry) => RuleOutcome::Ask(self.asking_reason(entry)),
+                    Some(entry) => Some(Ruling::Ask(self.asking_reason(entry))),
                     None => self.rule_outcome(query.tool, allows, asks, None, None),
                 }
             }
             (Effect::Command { directory, .. }, Some((line, findings))) => {
-                return self.decide_line(query.tool, (line, directory), findings, query.facts);
+                self.decide_line(query.tool, (line, directory), findings, query.facts)
             }
-            (Effect::Mcp { server, tool, .. }, _) => {
+            (Effect::Mcp { server, tool, reads_only }, _) => {
                 let fits = |rule: &Rule| rule.fits_mcp_tool(server, tool);
+                // In mode read-only a rule in a file cannot allow a change, one on the command line can.
+                let is_refused = !reads_only
+                    && self.mode.is_read_only()
+                    && !self.is_allowed_on_command_line(query.tool, fits);
+                if is_refused {
+                    return None;
+                }
                 self.rule_outcome(query.tool, fits, fits, None, None)
             }
             (
@@ -336,11 +379,6 @@ impl Policy {
                 self.rule_outcome(query.tool, fits, fits, None, None)
             }
             _ => self.rule_outcome(query.tool, Rule::is_bare, Rule::is_bare, None, None),
-        };
-        match outcome {
-            RuleOutcome::Allow(reason) => Some(Ruling::Allow(reason)),
-            RuleOutcome::Ask(reason) => Some(Ruling::Ask(reason)),
-            RuleOutcome::ReadOnly | RuleOutcome::Undecided => None,
         }
     }
 
@@ -361,24 +399,21 @@ impl Policy {
             let asks = |rule: &Rule| {
                 rule.is_bare() || line.commands().iter().any(|command| rule.fits_command(command))
             };
-            return match self.rule_outcome(tool, Rule::is_bare, asks, finding, None) {
-                RuleOutcome::Allow(reason) => Some(Ruling::Allow(reason)),
-                RuleOutcome::Ask(reason) => {
-                    let hint = reason.hint.map(|_| allow_hint(&["Bash".to_owned()]));
-                    Some(Ruling::Ask(Reason { hint, ..reason }))
-                }
-                RuleOutcome::ReadOnly | RuleOutcome::Undecided => None,
-            };
+            let mut ruling = self.rule_outcome(tool, Rule::is_bare, asks, finding, None);
+            if let Some(Ruling::Ask(Reason { hint: Some(hint), .. })) = &mut ruling {
+                *hint = allow_hint(&["Bash".to_owned()]);
+            }
+            return ruling;
         }
         let mut allowed = None;
         let mut is_open = false;
         let mut asked: Vec<Reason> = Vec::new();
-        for at in 0..line.commands().len() {
+        for (at, command) in line.commands().iter().enumerate() {
             match self.command_outcome(tool, (line, directory), findings, at) {
-                RuleOutcome::Ask(reason) => asked.push(reason),
-                RuleOutcome::Allow(reason) => _ = allowed.get_or_insert(reason),
-                RuleOutcome::ReadOnly => {}
-                RuleOutcome::Undecided => is_open = true,
+                Some(Ruling::Ask(reason)) => asked.push(reason),
+                Some(Ruling::Allow(reason)) => _ = allowed.get_or_insert(reason),
+                Some(Ruling::Refuse(..)) => {}
+                None => is_open |= !judge::only_reads(command, line.text()),
             }
         }
         if let Some(first) = asked.first() {
@@ -411,7 +446,7 @@ impl Policy {
         (line, directory): (&CommandLine, &str),
         findings: &[Finding],
         at: usize,
-    ) -> RuleOutcome {
+    ) -> Option<Ruling> {
         let command = &line.commands()[at];
         let place = self.command_directory(line, command, directory);
         let whole = line.commands().iter().find(|other| other.simple_index == command.simple_index);
@@ -424,12 +459,7 @@ impl Policy {
         };
         let asks = |rule: &Rule| rule.fits_command(command);
         let finding = self.strictest_finding(findings.iter().filter(|finding| finding.at == at));
-        match self.rule_outcome(tool, allows, asks, finding, place.as_deref()) {
-            RuleOutcome::Undecided if judge::only_reads(command, line.text()) => {
-                RuleOutcome::ReadOnly
-            }
-            outcome => outcome,
-        }
+        self.rule_outcome(tool, allows, asks, finding, place.as_deref())
     }
 
     fn strictest_finding<'f>(
@@ -489,11 +519,11 @@ impl Policy {
         asks: impl Fn(&Rule) -> bool,
         finding: Option<&Finding>,
         place: Option<&str>,
-    ) -> RuleOutcome {
+    ) -> Option<Ruling> {
         let allowed = |entry: &PolicyEntry| {
-            RuleOutcome::Allow(new_reason(entry.describe(), "a rule allows this"))
+            Some(Ruling::Allow(new_reason(entry.describe(), "a rule allows this")))
         };
-        let asked = |entry: &PolicyEntry| RuleOutcome::Ask(self.asking_reason(entry));
+        let asked = |entry: &PolicyEntry| Some(Ruling::Ask(self.asking_reason(entry)));
         let is_here = |entry: &PolicyEntry| {
             let directories = &entry.directories;
             directories.is_empty() || directories.iter().any(|directory| place == Some(directory))
@@ -528,9 +558,7 @@ impl Policy {
         if let Some(entry) = self.find_entry(tool, |entry| is_allow(entry) && is_enough(entry)) {
             return allowed(entry);
         }
-        let Some(Finding { class, reason: why, program, .. }) = finding else {
-            return RuleOutcome::Undecided;
-        };
+        let Finding { class, reason: why, program, .. } = finding?;
         let (rule, text) = match class {
             FindingClass::NeedsApproval(Some(SandboxRight::Network)) => {
                 ("network", format!("{program} needs the network: {why}"))
@@ -547,19 +575,7 @@ impl Policy {
             }
         };
         // (An empty hint: the caller replaces it by the one for the whole line.)
-        RuleOutcome::Ask(Reason { hint: Some(String::new()), ..new_reason(rule, text) })
-    }
-
-    /// Files with instructions for the agent are changed only with the user's approval.
-    fn ask_for_agent_file(&self, query: &PolicyQuery<'_>) -> Option<Ruling> {
-        let Effect::Write { path } = query.effect else { return None };
-        let asks = matches!(self.mode, PermissionMode::Ask | PermissionMode::AutoEdit);
-        (asks && paths::path_protection(path) == Some(PathProtection::Ask)).then(|| {
-            let option = allow_file_option(query.tool, path);
-            let how = format!("the user has to agree, or allow it with {option}");
-            let reason = new_reason("agent files", format!("{path} tells the agent how to work"));
-            Ruling::Ask(Reason { hint: Some(how), requires_user: true, ..reason })
-        })
+        Some(Ruling::Ask(Reason { hint: Some(String::new()), ..new_reason(rule, text) }))
     }
 
     fn decide_by_mode(&self, query: &PolicyQuery<'_>) -> Ruling {
@@ -577,23 +593,8 @@ impl Policy {
                 | Effect::Lookup,
                 _,
             )
-            | (_, PermissionMode::Full)
-            | (Effect::Write { .. }, PermissionMode::AutoEdit) => {
-                Ruling::Allow(new_reason(mode, "the mode allows this"))
-            }
-            (Effect::Write { .. }, PermissionMode::Plan) => refuse(
-                "changes are made after the user accepts the plan, which is your final answer",
-            ),
-            (Effect::Write { .. }, PermissionMode::ReadOnly) => {
-                refuse("this mode allows no changes; say what you would change")
-            }
-            (Effect::Write { path }, PermissionMode::Ask) => {
-                let text = format!(
-                    "the user has to agree to this change, or allow it with {} or --permission-mode auto-edit",
-                    allow_file_option(query.tool, path)
-                );
-                Ruling::Ask(new_reason(mode, text))
-            }
+            | (_, PermissionMode::Full) => Ruling::Allow(new_reason(mode, "the mode allows this")),
+            (Effect::Write { path }, _) => self.rule_on_change(query.tool, path),
             (Effect::Command { .. }, _) if only_reads => {
                 Ruling::Allow(new_reason(mode, "it is known only to read"))
             }
@@ -646,8 +647,9 @@ impl Policy {
         if line.is_fully_parsed() {
             for (at, command) in line.commands().iter().enumerate() {
                 match self.command_outcome(tool, (line, directory), findings, at) {
-                    RuleOutcome::Allow(_) | RuleOutcome::ReadOnly => continue,
-                    RuleOutcome::Ask(_) | RuleOutcome::Undecided => {}
+                    Some(Ruling::Allow(_)) => continue,
+                    None if judge::only_reads(command, line.text()) => continue,
+                    _ => {}
                 }
                 let mut own = findings.iter().filter(|finding| finding.at == at);
                 let rule = if own.any(is_destructive) {
@@ -737,29 +739,15 @@ fn is_destructive(finding: &Finding) -> bool {
     matches!(finding.class, FindingClass::Destructive | FindingClass::NeedsApproval(None))
 }
 
-fn refuse_forbidden(query: &PolicyQuery<'_>) -> Option<Ruling> {
-    match query.effect {
-        Effect::Command { .. } => {
-            let (_, findings) = query.command.as_ref()?;
-            let is_forbidden = |finding: &&Finding| finding.class == FindingClass::Forbidden;
-            let Finding { reason: why, hint, program, .. } = findings.iter().find(is_forbidden)?;
-            let text = format!("{program} is not run: {why}");
-            let reason = Reason { hint: hint.map(str::to_owned), ..new_reason("never", text) };
-            Some(Ruling::Refuse(ErrorCode::CommandBlocked, reason))
-        }
-        Effect::Write { path } if paths::path_protection(path) == Some(PathProtection::Never) => {
-            let text = format!(
-                "{path} is never written by a file tool; git changes its own files, and the user the agent's"
-            );
-            Some(Ruling::Refuse(ErrorCode::AccessDenied, new_reason("never", text)))
-        }
-        _ => None,
+fn refuse_line(query: &PolicyQuery<'_>) -> Option<Ruling> {
+    let (line, findings) = query.command.as_ref()?;
+    let forbidden = findings.iter().find(|finding| finding.class == FindingClass::Forbidden);
+    if let Some(Finding { reason: why, hint, program, .. }) = forbidden {
+        let text = format!("{program} is not run: {why}");
+        let reason = Reason { hint: hint.map(str::to_owned), ..new_reason("never", text) };
+        return Some(Ruling::Refuse(ErrorCode::CommandBlocked, reason));
     }
-}
-
-/// A line beyond the parser's limits may contain anything, so that no rule can be applied to it.
-fn refuse_too_long(query: &PolicyQuery<'_>) -> Option<Ruling> {
-    let (line, _) = query.command.as_ref()?;
+    // A line beyond the parser's limits may contain anything, so that no rule can be applied to it.
     let text = "the command is too long or too deeply nested to be parsed: run it in smaller steps, write texts with \
                 Write, or put the commands into a script file and run that";
     line.is_too_long()

@@ -184,7 +184,7 @@ impl Kernel {
         let control = &self.parts.control;
         let room =
             self.budget.bytes(verifier.configured_model.window.tokens / RESULTS_WINDOW_DIVISOR);
-        let running = verifier.registry.run_calls(&written, room);
+        let running = verifier.registry.run_calls(&calls, &written, room);
         let results = control.cancellation_token().run_until_cancelled(running).await;
         let results = results.ok_or_else(|| interrupt_ending(control))?;
         let mut result_parts = Vec::with_capacity(calls.len());

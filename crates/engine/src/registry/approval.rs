@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 
 use super::Registry;
-use super::call::{CallContext, MissingPermission};
+use super::call::{CallRecord, MissingPermission};
 use super::hooks::{plain_reason, with_reason};
 use super::prepare::PreparedCall;
 use crate::tools::WorkspaceFacts;
@@ -22,33 +22,19 @@ use agent_protocol::hook::{HookPayload, HookRuling};
 use agent_protocol::message::{Image, ToolCall};
 use agent_protocol::tool::Effect;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Approver {
-    /// A rule, or the mode.
-    Policy,
-    /// The user or a hook, where the policy asks.
-    UserOrHook,
-}
-
-/// What is decided about a call without a question to the user; `Err`: the user must be asked, for this reason.
-type Decision = Result<Result<Approver, Failure>, Reason>;
-
 impl Registry {
     /// Rules on a call; asks the user if the ruling is to ask and the session is attended.
     pub(super) async fn permit<'a>(
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        context: &mut CallContext,
-    ) -> Result<Approver, Failure> {
+        record: &mut CallRecord,
+    ) -> Result<(), Failure> {
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
-        let reason = match self.decide_without_user(call, effect, context) {
-            Ok(outcome) => return outcome,
-            Err(reason) => reason,
-        };
+        let Some(reason) = self.decide_without_user(call, effect, record)? else { return Ok(()) };
         if self.control.can_ask_approval() {
-            return self.ask_user(call, prepared, context, reason).await;
+            return self.ask_user(call, prepared, record, reason).await;
         }
         // No user can be asked: the model receives the question.
         let text = match &reason.hint {
@@ -58,40 +44,42 @@ impl Registry {
         let failure = Failure::new(ErrorCode::ApprovalRequired, text).with_hint(
             "continue without it, or say in the final answer what the user has to allow",
         );
-        context.violates_instruction = reason.by_instruction;
-        context.missing = MissingPermission::of(Some(effect));
-        self.record_ruling(call, "ask", reason, context);
+        record.violates_instruction = reason.by_instruction;
+        record.missing = MissingPermission::of(Some(effect));
+        self.record_ruling(call, "ask", reason, record);
         Err(failure)
     }
 
+    /// `Some`: the user must be asked, for this reason.
     fn decide_without_user(
         &self,
         call: &ToolCall,
         effect: &Effect,
-        context: &mut CallContext,
-    ) -> Decision {
+        record: &mut CallRecord,
+    ) -> Result<Option<Reason>, Failure> {
         let reads = matches!(effect, Effect::Read { .. });
         // A mode that the user selected meanwhile applies from this call on.
         self.update_mode();
-        match (self.ruling(&call.name, effect), &context.hook_ruling) {
+        match (self.ruling(&call.name, effect), &record.hook_ruling) {
             // What the user's rules ask about, a hook does not answer.
             (Ruling::Ask(Reason { requires_user: false, .. }), Some((HookRuling::Allow, why))) => {
                 let text = with_reason("a hook allows this", why);
-                self.record_ruling(call, "allow", plain_reason("hook", text), context);
-                Ok(Ok(Approver::UserOrHook))
+                self.record_ruling(call, "allow", plain_reason("hook", text), record);
+                record.is_approved = true;
+                Ok(None)
             }
             (Ruling::Allow(_), Some((HookRuling::Ask, why))) => {
-                Err(plain_reason("hook", with_reason("a hook asks before this", why)))
+                Ok(Some(plain_reason("hook", with_reason("a hook asks before this", why))))
             }
-            (Ruling::Ask(reason), _) => Err(reason),
+            (Ruling::Ask(reason), _) => Ok(Some(reason)),
             (Ruling::Allow(reason), _) => {
                 if !reads && !effect.is_internal() {
-                    self.record_ruling(call, "allow", reason, context);
+                    self.record_ruling(call, "allow", reason, record);
                 }
-                Ok(Ok(Approver::Policy))
+                Ok(None)
             }
             (Ruling::Refuse(code, reason), _) => {
-                Ok(Err(self.refuse_call(call, effect, code, reason, context)))
+                Err(self.refuse_call(call, effect, code, reason, record))
             }
         }
     }
@@ -102,20 +90,20 @@ impl Registry {
         effect: &Effect,
         code: ErrorCode,
         reason: Reason,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Failure {
         let mut failure = Failure::new(code, reason.text.clone());
         failure.hint.clone_from(&reason.hint);
         // A restriction by the user is not a missing permission.
-        context.violates_instruction = reason.by_instruction;
+        record.violates_instruction = reason.by_instruction;
         // If another form of the command is allowed, no permission is missing.
         let has_other_form = reason.rule == "never" && reason.hint.is_some();
         // In mode plan a refused change is expected: no permission is missing.
         let plans = self.update_mode() == PermissionMode::Plan;
         if !(reason.by_instruction || has_other_form || plans) {
-            context.missing = MissingPermission::of(Some(effect));
+            record.missing = MissingPermission::of(Some(effect));
         }
-        self.record_ruling(call, "refuse", reason, context);
+        self.record_ruling(call, "refuse", reason, record);
         failure
     }
 
@@ -129,7 +117,7 @@ impl Registry {
         }
         // An image that the user names by its absolute path may be anywhere; the model cannot name one.
         let (picture, what_it_is) =
-            if Path::new(path).is_absolute() && workspace.locate(path).is_err() {
+            if Path::new(path).is_absolute() && workspace.resolve(path).is_err() {
                 (workspace.read_user_image(Path::new(path)), format!("{path} is an image"))
             } else {
                 let path = workspace.resolve(path).map_err(|failure| failure.message)?;
@@ -171,25 +159,21 @@ impl Registry {
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        context: &mut CallContext,
+        record: &mut CallRecord,
         reason: Reason,
-    ) -> Result<Approver, Failure> {
+    ) -> Result<(), Failure> {
         let _one_at_a_time = self.shared.question_lock.lock().await;
-        // Waiting for an earlier question takes time: the file may have been replaced.
-        if let Some(checked_path) = &mut prepared.target.checked_path {
-            checked_path.forget_metadata();
-        }
         // A change that would fail needs no permission. The draft is what will be made.
         let cx = self.call_cx("", prepared, self.control.cancellation_token());
         prepared.draft = prepared.entry.tool.draft(&prepared.input, &cx).await?.map(Arc::new);
         let diff = prepared.draft.as_ref().map(|draft| draft.diff(DiffSize::Whole).text);
         let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if let Ok(outcome) = self.decide_without_user(call, effect, context) {
-            return outcome;
+        if self.decide_without_user(call, effect, record)?.is_none() {
+            return Ok(());
         }
         let path = prepared.target.checked_path.as_ref().filter(|path| path.is_link());
-        let link_target = path.map(|path| path.path().relative().to_owned());
+        let link_target = path.map(|path| path.relative().to_owned());
         let policy = self.permissions().policy.clone();
         let mut question = self.control.open_question(&call.id);
         self.events.emit(EventBody::PermissionRequested {
@@ -199,7 +183,7 @@ impl Registry {
             effect: effect.clone(),
             rule: reason.rule,
             reason: reason.text,
-            changed_by: context.changed_by,
+            changed_by: record.changed_by,
             link_target,
             grants: self.offered_grants(call, effect),
             dangers: policy.describe_dangers(effect, &WorkspaceFacts(&self.cx.workspace)),
@@ -208,15 +192,19 @@ impl Registry {
         let answering = async {
             loop {
                 match question.next_reply().await {
-                    Some(UserReply::Decision(approval)) => break Ok(Some(approval)),
+                    Some(UserReply::Decision(decision)) => break Ok(Some(decision)),
                     // An answer to another call's questions.
                     Some(UserReply::Answers(_)) => {}
                     Some(UserReply::ModeRequested) => {
-                        if let Ok(outcome) = self.decide_without_user(call, effect, context) {
-                            break Err(outcome);
+                        if self.decide_without_user(call, effect, record)?.is_none() {
+                            break Ok(None);
                         }
                     }
-                    None => break Ok(None),
+                    None => {
+                        let why =
+                            "not run: the turn was interrupted before the question was answered";
+                        break Err(Failure::new(ErrorCode::Cancelled, why));
+                    }
                 }
             }
         };
@@ -227,24 +215,23 @@ impl Registry {
             Either::Left((answer, _)) => answer,
             Either::Right((_, answering)) => answering.await,
         };
-        match answer {
-            Ok(decision) => self.apply_decision(call, prepared, context, decision).await,
-            Err(outcome) => outcome,
+        match answer? {
+            Some(decision) => self.apply_decision(call, prepared, record, decision).await,
+            None => Ok(()),
         }
     }
 
-    /// `None`: the turn was interrupted.
     async fn apply_decision<'a>(
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        context: &mut CallContext,
-        decision: Option<ApprovalDecision>,
-    ) -> Result<Approver, Failure> {
+        record: &mut CallRecord,
+        decision: ApprovalDecision,
+    ) -> Result<(), Failure> {
         let by_user = |text: String| plain_reason("the user", text);
         let text = match decision {
-            Some(ApprovalDecision::AllowOnce) => "yes, this once".to_owned(),
-            Some(ApprovalDecision::AllowAlways(grant)) => {
+            ApprovalDecision::AllowOnce => "yes, this once".to_owned(),
+            ApprovalDecision::AllowAlways(grant) => {
                 let text = format!("yes, and for this session: {}", grant.in_words());
                 match grant {
                     Grant::Rules(rules) => {
@@ -263,11 +250,11 @@ impl Registry {
                 }
                 text
             }
-            Some(ApprovalDecision::AllowChanged(input)) => {
-                self.apply_changed_input(call, prepared, input, context).await?;
+            ApprovalDecision::AllowChanged(input) => {
+                self.apply_changed_input(call, prepared, input, record).await?;
                 "yes, with other arguments".to_owned()
             }
-            Some(ApprovalDecision::Reject(instead)) => {
+            ApprovalDecision::Reject(instead) => {
                 let words = instead.as_deref().unwrap_or_default().trim().to_owned();
                 let failure = if words.is_empty() {
                     Failure::new(ErrorCode::ApprovalRejected, "the user said no to this call")
@@ -282,24 +269,21 @@ impl Registry {
                     .with_hint("do what the user says")
                 };
                 let reason = if words.is_empty() { "no".to_owned() } else { words };
-                context.missing = MissingPermission::Effect;
-                self.record_ruling(call, "reject", by_user(reason), context);
+                record.missing = MissingPermission::Effect;
+                self.record_ruling(call, "reject", by_user(reason), record);
                 return Err(failure);
             }
-            Some(ApprovalDecision::RejectAndStop(why)) => {
+            ApprovalDecision::RejectAndStop(why) => {
                 let text = format!("the user said no to this call and ended the turn: {why}");
-                context.missing = MissingPermission::Effect;
-                self.record_ruling(call, "reject", by_user(why), context);
+                record.missing = MissingPermission::Effect;
+                self.record_ruling(call, "reject", by_user(why), record);
                 self.control.interrupt(Interrupt::User);
                 return Err(Failure::new(ErrorCode::ApprovalRejected, text));
             }
-            None => {
-                let why = "not run: the turn was interrupted before the question was answered";
-                return Err(Failure::new(ErrorCode::Cancelled, why));
-            }
         };
-        self.record_ruling(call, "allow", by_user(text), context);
-        Ok(Approver::UserOrHook)
+        self.record_ruling(call, "allow", by_user(text), record);
+        record.is_approved = true;
+        Ok(())
     }
 
     /// What the answer "always" can grant: rules, and mode auto-edit if it allows the call.
@@ -323,7 +307,7 @@ impl Registry {
         call: &ToolCall,
         ruling: &str,
         reason: Reason,
-        context: &CallContext,
+        record: &CallRecord,
     ) {
         self.events.emit(EventBody::PermissionDecided {
             call: call.id.clone(),
@@ -331,7 +315,7 @@ impl Registry {
             ruling: ruling.to_owned(),
             rule: reason.rule,
             reason: reason.text,
-            denied_effect: context.missing == MissingPermission::Effect,
+            denied_effect: record.missing == MissingPermission::Effect,
         });
     }
 }

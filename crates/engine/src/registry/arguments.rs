@@ -1,12 +1,19 @@
-//! The arguments of a call under the names of the tool's schema: names that models know from other agents are accepted if they mean the same.
+//! The arguments of a call: parsed, renamed and validated. Names that models know from other agents are accepted if they
+//! mean the same; all errors are reported together, each with what is expected.
 
+use std::sync::OnceLock;
+
+use boon::ErrorKind;
 use serde_json::Value;
 
-use super::validator;
-use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure};
+use agent_protocol::json_repair::read_argument_object;
 use agent_protocol::message::ToolCall;
+use agent_protocol::schema::{Mismatch, Schema};
 use agent_protocol::tool::{BASH_KILL, BASH_OUTPUT};
+use agent_protocol::{Object, most_similar, shorten};
+
+const MAX_SHOWN_BYTES: usize = 60;
 
 /// The fields of the expected snapshot: injected, not accepted from the model.
 pub(super) const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
@@ -72,25 +79,16 @@ fn convert_alias_value(parameter: &str, value: Value) -> Value {
 const IGNORED_PARAMETERS: &[&str] =
     &["active_form", "id", "priority", "description", "explanation", "reason", "thought"];
 
-/// What the model should know about the arguments of its call.
-#[derive(Debug, Default)]
-pub(super) struct ArgumentNotes {
-    pub(super) ignored: Vec<String>,
-    /// A sentence.
-    pub(super) correction: Option<&'static str>,
-}
-
-impl ArgumentNotes {
-    pub(super) fn in_words(&self) -> Option<String> {
-        let mut words = String::new();
-        if !self.ignored.is_empty() {
-            words.push_str(&format!(" Ignored: {}.", self.ignored.join(", ")));
-        }
-        if let Some(sentence) = self.correction {
-            words.push_str(&format!(" {sentence}"));
-        }
-        (!words.is_empty()).then_some(words)
+/// What the model should know about the arguments of its call. `correction` is a sentence.
+pub(super) fn describe_notes(ignored: &[String], correction: Option<&str>) -> String {
+    let mut words = String::new();
+    if !ignored.is_empty() {
+        words.push_str(&format!(" Ignored: {}.", ignored.join(", ")));
     }
+    if let Some(sentence) = correction {
+        words.push_str(&format!(" {sentence}"));
+    }
+    words
 }
 
 /// A call of `BashOutput` (`id`, `wait_ms`) or `BashKill` (`id`), which were tools, as a call of Bash.
@@ -119,7 +117,7 @@ pub(super) fn envelope_input(call: &ToolCall) -> Object {
 
 /// The call's arguments without null values and without injected fields, and what was corrected in them.
 pub(super) fn parse_arguments(call: &ToolCall) -> Result<(Object, Option<&'static str>), Failure> {
-    let (mut arguments, correction) = validator::parse_json_object(&call.arguments)?;
+    let (mut arguments, correction) = parse_json_object(&call.arguments)?;
     // Models that fill in every field use null for "no value".
     arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
     Ok((arguments, correction))
@@ -154,7 +152,7 @@ pub(super) fn rename_aliases(
                 |known: &&str| known.len() > 2 && strsim::osa_distance(&plain, known) == 1;
             let aliases = ALIASES.iter().filter(|(name, _)| known(name));
             let aliases = aliases.flat_map(|(_, aliases)| aliases.iter().copied());
-            let mut accepted_names = validator::property_names(schema).chain(aliases);
+            let mut accepted_names = property_names(schema).chain(aliases);
             if let Some(known) = accepted_names.find(is_typo) {
                 let parameter = resolve_alias(known, schema).unwrap_or(known);
                 let message =
@@ -220,6 +218,137 @@ fn snake_case(name: &str) -> String {
         }
     }
     plain
+}
+
+/// A schema, compiled on first use.
+#[derive(Default)]
+pub(super) struct Validator(OnceLock<Result<Schema, String>>);
+
+impl Validator {
+    pub(super) fn check_input(&self, schema: &Value, input: &Object) -> Result<(), Failure> {
+        let validator = self.0.get_or_init(|| Schema::new(schema)).as_ref().map_err(|why| {
+            Failure::new(ErrorCode::InternalError, format!("the tool's schema is invalid: {why}"))
+        })?;
+        let input = Value::Object(input.clone());
+        let problems =
+            validator.mismatches(&input, |mismatch| describe_mismatch(mismatch, schema, &input));
+        if problems.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::new(ErrorCode::InvalidParam, problems.join("; "))
+            .with_hint(parameters_hint(schema)))
+    }
+
+    /// The same for a schema that we did not write: one that cannot be compiled accepts everything, since the server
+    /// checks its arguments itself. Where null is no valid value, it stands for a parameter that is left out.
+    pub(super) fn check_foreign(&self, schema: &Value, input: Object) -> Result<Object, Failure> {
+        if self.0.get_or_init(|| Schema::new(schema)).is_err() {
+            return Ok(input);
+        }
+        let Err(failure) = self.check_input(schema, &input) else { return Ok(input) };
+        let mut without_null = input;
+        let n_before = without_null.len();
+        without_null.retain(|_, value| !value.is_null());
+        if without_null.len() == n_before || self.check_input(schema, &without_null).is_err() {
+            return Err(failure);
+        }
+        Ok(without_null)
+    }
+}
+
+pub(super) fn parameters_hint(schema: &Value) -> String {
+    let required = schema["required"].as_array().into_iter().flatten();
+    let required: Vec<&str> = required.filter_map(Value::as_str).collect();
+    let is_listed = |name: &&str| schema["properties"][*name]["x-unlisted"] != true;
+    let optional = property_names(schema).filter(is_listed).filter(|name| !required.contains(name));
+    let optional: Vec<&str> = optional.collect();
+    let mut hint = format!("required: {}", quote_names(&required));
+    if !optional.is_empty() {
+        hint.push_str(&format!("; optional: {}", quote_names(&optional)));
+    }
+    hint
+}
+
+/// Parses the arguments' JSON text as an object; with what was corrected in it.
+pub(super) fn parse_json_object(text: &str) -> Result<(Object, Option<&'static str>), Failure> {
+    if let Some(parsed) = read_argument_object(text) {
+        return Ok(parsed);
+    }
+    Err(match serde_json::from_str::<Value>(text) {
+        Ok(other) => Failure::new(
+            ErrorCode::InvalidParam,
+            format!(
+                "the arguments are not a JSON object: {}",
+                shorten(&other.to_string(), MAX_SHOWN_BYTES)
+            ),
+        )
+        .with_hint("send one JSON object, {\"name\": value, …}"),
+        Err(error) => {
+            let message = format!("the arguments are not valid JSON: {error}");
+            Failure::new(ErrorCode::InvalidParam, message).with_hint(
+                "send the call again as one complete JSON object; escape quotes and line breaks",
+            )
+        }
+    })
+}
+
+fn describe_mismatch(mismatch: &Mismatch<'_>, schema: &Value, input: &Value) -> String {
+    let place = mismatch.pointer.trim_start_matches('/').replace('/', ".");
+    let field = if place.is_empty() { "the input".to_owned() } else { format!("`{place}`") };
+    let value = || {
+        let value = input.pointer(&mismatch.pointer).map(Value::to_string);
+        shorten(&value.unwrap_or_default(), MAX_SHOWN_BYTES)
+    };
+    match mismatch.kind {
+        ErrorKind::AdditionalProperties { got } => {
+            let known: Vec<&str> = property_names(subschema_at(schema, &place)).collect();
+            let each = got.iter().map(|name| match most_similar(name, known.iter().copied()) {
+                Some(to) => format!("unknown parameter `{name}`: did you mean `{to}`?"),
+                None => format!("unknown parameter `{name}`"),
+            });
+            each.collect::<Vec<_>>().join("; ")
+        }
+        ErrorKind::Required { want } => {
+            let verb = if want.len() == 1 { "is" } else { "are" };
+            let inside = if place.is_empty() { String::new() } else { format!(" in {field}") };
+            format!("{} {verb} missing{inside}", quote_names(want))
+        }
+        ErrorKind::Type { want, .. } => {
+            let types: Vec<String> = want.iter().map(|kind| kind.to_string()).collect();
+            format!("{field} must be of type {}, not {}", types.join(" or "), value())
+        }
+        ErrorKind::Enum { want } => {
+            format!("{field} must be one of {}, not {}", Value::from((*want).clone()), value())
+        }
+        ErrorKind::Minimum { got, want } => {
+            format!("{field} must be at least {want}, not {got}")
+        }
+        ErrorKind::Maximum { got, want } => {
+            format!("{field} must be at most {want}, not {got}")
+        }
+        _ => format!("{field}: {}", shorten(&mismatch.reason, 200)),
+    }
+}
+
+/// The part of the schema for this position of the input (`edits.0`).
+fn subschema_at<'a>(schema: &'a Value, place: &str) -> &'a Value {
+    place.split('.').filter(|part| !part.is_empty()).fold(schema, |schema, part| {
+        match part.parse::<usize>() {
+            Ok(_) => &schema["items"],
+            Err(_) => &schema["properties"][part],
+        }
+    })
+}
+
+pub(super) fn property_names(schema: &Value) -> impl Iterator<Item = &str> {
+    schema["properties"].as_object().into_iter().flat_map(|map| map.keys().map(String::as_str))
+}
+
+fn quote_names(names: &[&str]) -> String {
+    if names.is_empty() {
+        return "nothing".to_owned();
+    }
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -324,6 +453,65 @@ mod tests {
         check(
             &json!({"path": "a", "file": "b"}),
             Err("`file` and `path` mean the same and differ"),
+        );
+    }
+
+    fn check_validation(input: &str, expected: &str) {
+        let schema = serde_json::json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 200},
+                "output": {"enum": ["files", "count"]},
+                "edits": {"type": "array", "items": {
+                    "type": "object",
+                    "properties": {"old_string": {"type": "string"}},
+                    "required": ["old_string"],
+                    "additionalProperties": false
+                }}
+            },
+            "required": ["path"],
+            "additionalProperties": false
+        });
+        let result = parse_json_object(input)
+            .and_then(|(input, _)| Validator::default().check_input(&schema, &input))
+            .map_or_else(|failure| failure.message, |()| "fits".to_owned());
+        assert_eq!(result, expected, "{input}");
+    }
+
+    #[test]
+    fn validation_errors_say_what_is_valid() {
+        check_validation(r#"{"path":"a"}"#, "fits");
+        check_validation("", "`path` is missing");
+        check_validation(
+            r#"{"path":"a","limits":1}"#,
+            "unknown parameter `limits`: did you mean `limit`?",
+        );
+        check_validation(r#"{"path":"a","limit":500}"#, "`limit` must be at most 200, not 500");
+        check_validation(
+            r#"{"path":"a","limit":"5"}"#,
+            "`limit` must be of type integer, not \"5\"",
+        );
+        check_validation(
+            r#"{"path":"a","limit":true}"#,
+            "`limit` must be of type integer, not true",
+        );
+        check_validation(
+            r#"{"path":"a","output":"all"}"#,
+            "`output` must be one of [\"files\",\"count\"], not \"all\"",
+        );
+        check_validation(
+            r#"{"path":"a","edits":[{"old_str":"x"}]}"#,
+            "`old_string` is missing in `edits.0`; unknown parameter `old_str`: did you mean `old_string`?",
+        );
+    }
+
+    #[test]
+    fn non_object_and_invalid_json_arguments_are_distinguished() {
+        check_validation("[1]", "the arguments are not a JSON object: [1]");
+        check_validation(
+            r#"{"path":"a"#,
+            "the arguments are not valid JSON: EOF while parsing a string at line 1 column 10",
         );
     }
 }

@@ -8,14 +8,12 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::approval::Approver;
-use super::arguments::{self, ArgumentNotes};
+use super::arguments;
 use super::checkpoint::add_notes;
-use super::circuit_breaker::CircuitState;
 use super::hooks::describe_changed_arguments;
 use super::prepare::{InvalidCall, PreparedCall};
 use super::repetition::RepetitionKey;
-use super::{OutputLimits, Registry, output_limits, validator};
+use super::{OutputLimits, Registry, output_limits};
 use crate::tools::WorkspaceFacts;
 use agent_host::workspace::{ChangedFiles, CutLines};
 use agent_permission::{DeniedPath, Policy};
@@ -65,21 +63,20 @@ pub struct ToolCallResult {
     pub stop_reason: Option<String>,
 }
 
-struct CallAttempt {
-    outcome: Result<Report, Failure>,
-    context: CallContext,
-    time_ms: u64,
-}
-
+/// What is known about a call while it is processed; its result is made of it.
 #[derive(Default)]
-pub(super) struct CallContext {
+pub(super) struct CallRecord {
     pub(super) input: Object,
     pub(super) effect: Option<Effect>,
     pub(super) missing: MissingPermission,
     pub(super) violates_instruction: bool,
     pub(super) changed_files: ChangedFiles,
-    pub(super) notes: ArgumentNotes,
+    /// What the model should know about its arguments.
+    pub(super) notes: String,
+    /// The user or a hook allowed it, where the policy asks.
+    pub(super) is_approved: bool,
     pub(super) has_run: bool,
+    time_ms: u64,
     pub(super) hook_texts: Vec<String>,
     /// A hook allows the call, or wants the user to be asked.
     pub(super) hook_ruling: Option<(HookRuling, String)>,
@@ -91,9 +88,9 @@ pub(super) struct CallContext {
     pub(super) cancel: CancellationToken,
 }
 
-impl CallContext {
+impl CallRecord {
     /// Copies input, effect and notes, which are needed after the call has run.
-    pub(super) fn record_preparation<'a>(
+    pub(super) fn add_preparation<'a>(
         &mut self,
         prepared: Preparation<'a>,
     ) -> Result<PreparedCall<'a>, Failure> {
@@ -120,9 +117,13 @@ impl Registry {
     /// Runs the calls of one answer: consecutive read-only calls and consecutive sub-agents in parallel, others one by one, in order.
     /// Every call gets a result, in call order; nothing starts after an interrupt or after a message of the
     /// user, so that the model reads the message first. All results together may take `room` bytes: small
-    /// ones are shown in full, the large ones share the rest. They run under the names of [`Registry::correct_names`].
-    pub async fn run_calls(&self, written: &[ToolCall], mut room: usize) -> Vec<ToolCallResult> {
-        let calls = self.correct_names(written);
+    /// ones are shown in full, the large ones share the rest. `written`: the calls before [`Registry::correct_names`].
+    pub async fn run_calls(
+        &self,
+        calls: &[ToolCall],
+        written: &[ToolCall],
+        mut room: usize,
+    ) -> Vec<ToolCallResult> {
         let mut results: Vec<ToolCallResult> = Vec::with_capacity(calls.len());
         while results.len() < calls.len() {
             let is_stopped = results.iter().any(|result| result.stop_reason.is_some());
@@ -140,22 +141,26 @@ impl Registry {
                 .zip(batch)
                 .map(|(call, prepared)| self.attempt(call, prepared, None, cancel.clone()));
             let mut attempts = join_all(attempts).await;
-            for (attempt, (call, written)) in
+            for ((outcome, _), (call, written)) in
                 attempts.iter_mut().zip(calls.iter().zip(written).skip(results.len()))
             {
                 if call.name != written.name {
                     let (name, written) = (&call.name, shorten(&written.name, 60));
                     let note = format!(" The name of this tool is {name}, not {written}.");
-                    output_limits::append_note(&mut attempt.outcome, &note);
+                    output_limits::append_note(outcome, &note);
                 }
             }
-            let size = |attempt: &CallAttempt| output_limits::outcome_size(&attempt.outcome);
-            let sizes: Vec<usize> = attempts.iter().map(size).collect();
+            let sizes = attempts.iter().map(|(outcome, _)| output_limits::outcome_size(outcome));
+            let sizes: Vec<usize> = sizes.collect();
             let reserved = (later * output_limits::MIN_RESULT_BYTES).min(room / 2);
             let share = output_limits::fair_share(&sizes, room - reserved);
             room = room.saturating_sub(sizes.iter().map(|size| size.min(&share)).sum());
             let finished = rest.iter().zip(attempts);
-            results.extend(finished.map(|(call, attempt)| self.finish_call(call, attempt, share)));
+            results.extend(
+                finished.map(|(call, (outcome, record))| {
+                    self.finish_call(call, outcome, record, share)
+                }),
+            );
         }
         results
     }
@@ -194,8 +199,9 @@ impl Registry {
         cancel: CancellationToken,
     ) -> ToolCallResult {
         let call = &arguments::as_bash_call(call).unwrap_or_else(|| call.clone());
-        let attempt = Box::pin(self.attempt(call, self.prepare(call), None, cancel)).await;
-        self.finish_call(call, attempt, usize::MAX)
+        let (outcome, record) =
+            Box::pin(self.attempt(call, self.prepare(call), None, cancel)).await;
+        self.finish_call(call, outcome, record, usize::MAX)
     }
 
     /// Runs a call that the kernel makes on behalf of one of the model's, within the room that the results of
@@ -207,8 +213,9 @@ impl Registry {
         room: usize,
     ) -> ToolCallResult {
         let cancel = self.control.cancellation_token();
-        let attempt = Box::pin(self.attempt(call, self.prepare(call), Some(parent), cancel)).await;
-        self.finish_call(call, attempt, room.max(output_limits::MIN_RESULT_BYTES))
+        let (outcome, record) =
+            Box::pin(self.attempt(call, self.prepare(call), Some(parent), cancel)).await;
+        self.finish_call(call, outcome, record, room.max(output_limits::MIN_RESULT_BYTES))
     }
 
     /// An effect that would need no approval by itself, whatever rules and modes say.
@@ -222,16 +229,16 @@ impl Registry {
         prepared: Preparation<'_>,
         parent: Option<&str>,
         cancel: CancellationToken,
-    ) -> CallAttempt {
+    ) -> (Result<Report, Failure>, CallRecord) {
         let started = self.events.clock().now();
-        let mut context =
-            CallContext { parent: parent.map(str::to_owned), cancel, ..CallContext::default() };
-        let mut outcome = match self.ask_pre_tool_hooks(call, &prepared, &mut context).await {
+        let mut record =
+            CallRecord { parent: parent.map(str::to_owned), cancel, ..CallRecord::default() };
+        let mut outcome = match self.ask_pre_tool_hooks(call, &prepared, &mut record).await {
             Ok(Some(call)) => {
                 let prepared = self.prepare(&call);
-                self.run_or_redirect(&call, prepared, &mut context).await
+                self.run_or_redirect(&call, prepared, &mut record).await
             }
-            Ok(None) => self.run_or_redirect(call, prepared, &mut context).await,
+            Ok(None) => self.run_or_redirect(call, prepared, &mut record).await,
             Err(failure) => Err(failure),
         };
         if let Err(failure) = &mut outcome
@@ -239,39 +246,42 @@ impl Registry {
             && failure.hint.is_none()
             && let Ok(entry) = self.find_tool(&call.name)
         {
-            failure.hint = Some(validator::parameters_hint(&entry.tool.spec().schema));
+            failure.hint = Some(arguments::parameters_hint(&entry.tool.spec().schema));
         }
-        if context.has_run {
-            self.ask_post_tool_hooks(call, &mut context, &mut outcome).await;
+        if record.has_run {
+            self.ask_post_tool_hooks(call, &mut record, &mut outcome).await;
         }
-        let arguments = context.changed_by.map(|by| describe_changed_arguments(by, &context.input));
-        let texts = arguments.iter().chain(&context.hook_texts).map(|text| format!("\n{text}"));
-        for note in context.notes.in_words().into_iter().chain(texts) {
-            output_limits::append_note(&mut outcome, &note);
+        if !record.notes.is_empty() {
+            output_limits::append_note(&mut outcome, &record.notes);
         }
-        let time_ms = match context.effect {
+        let arguments = record.changed_by.map(|by| describe_changed_arguments(by, &record.input));
+        for text in arguments.iter().chain(&record.hook_texts) {
+            output_limits::append_note(&mut outcome, &format!("\n{text}"));
+        }
+        let time_ms = match record.effect {
             // The user's time is not the tool's.
             Some(Effect::Ask) => 0,
             _ => self.events.clock().now().duration_since(started).as_millis(),
         };
-        CallAttempt { outcome, context, time_ms: u64::try_from(time_ms).unwrap_or(u64::MAX) }
+        record.time_ms = u64::try_from(time_ms).unwrap_or(u64::MAX);
+        (outcome, record)
     }
 
     async fn run_or_redirect(
         &self,
         call: &ToolCall,
         prepared: Preparation<'_>,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Result<Report, Failure> {
         if self.control.interrupt_cause().is_some() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
         }
-        if context.cancel.is_cancelled() {
+        if record.cancel.is_cancelled() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the call was cancelled"));
         }
-        let mut prepared = context.record_preparation(prepared)?;
+        let mut prepared = record.add_preparation(prepared)?;
         if call.name == "Bash"
-            && let Some(outcome) = self.try_redirect(call, &prepared, context).await
+            && let Some(outcome) = self.try_redirect(call, &prepared, record).await
         {
             return outcome;
         }
@@ -279,8 +289,7 @@ impl Registry {
         self.refuse_repetition(&format!("the same {} call", call.name), prepared.key, effect)?;
         let circuit = circuit_of(&call.name, effect);
         let now = self.events.clock().now();
-        if let CircuitState::Open { seconds_left } = self.state().breaker.admit_call(&circuit, now)
-        {
+        if let Err(seconds_left) = self.state().breaker.admit_call(&circuit, now) {
             let message = format!(
                 "Tool temporarily disabled: {} failed several times in a row; {seconds_left} s left",
                 call.name
@@ -289,36 +298,32 @@ impl Registry {
                 .with_hint("use another tool, or continue with another part of the task"));
         }
         self.load_expected_snapshot(&mut prepared).await;
-        let permission = self.permit(call, &mut prepared, context).await;
+        let permission = self.permit(call, &mut prepared, record).await;
         // If it is refused, the tool did not run: the trial call is still open.
-        let approver = permission.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
-        self.run(call, prepared, approver, context).await
+        permission.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
+        self.run(call, prepared, record).await
     }
 
     async fn run(
         &self,
         call: &ToolCall,
         prepared: PreparedCall<'_>,
-        approver: Approver,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Result<Report, Failure> {
-        let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());
+        let mut cx = self.call_cx(&call.id, &prepared, record.cancel.clone());
         let PreparedCall { entry, input, target, snapshot, key, .. } = prepared;
         let effect = &target.effect;
-        let is_approved = approver == Approver::UserOrHook;
-        let facts = WorkspaceFacts(&self.cx.workspace);
-        cx.is_host_named = self.permissions().policy.names_host(effect);
-        cx.rights =
-            self.permissions().policy.command_rights(&call.name, effect, is_approved, &facts);
-        if self.is_read_only() {
-            let network = cx.rights.network;
-            cx.rights = CommandRights { read_only: true, network, ..CommandRights::default() };
+        match effect {
+            Effect::Command { .. } => {
+                cx.rights = self.command_rights(&call.name, effect, record.is_approved);
+                self.apply_denied_paths();
+            }
+            Effect::Fetch { .. } => {
+                cx.is_host_named = self.permissions().policy.names_host(effect);
+            }
+            _ => {}
         }
-        let is_confined = matches!(effect, Effect::Write { .. } | Effect::Command { .. });
-        if matches!(effect, Effect::Command { .. }) {
-            self.apply_denied_paths();
-        }
-        if effect.writes() && !(is_confined && cx.rights.read_only) {
+        if effect.writes() && !cx.rights.read_only {
             self.state().may_have_changed_project = true;
         }
         let (events, id) = (self.events.clone(), call.id.clone());
@@ -331,15 +336,15 @@ impl Registry {
             call: call.id.clone(),
         });
         if let Some(seen) = &snapshot {
-            context.input.insert(arguments::LOCK_FIELDS[0].to_owned(), seen.stat.mtime_ms().into());
-            context.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.stat.size.into());
+            record.input.insert(arguments::LOCK_FIELDS[0].to_owned(), seen.stat.mtime_ms().into());
+            record.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.stat.size.into());
         }
         let guard = self.acquire_write_lock(effect, cx.rights.read_only, &cx.cancel).await;
         let circuit = circuit_of(&call.name, effect);
         let _guard = guard.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
         let operation = self.checkpoint_before(call, &target, cx.rights).await;
         let epoch = self.state().repetition.epoch;
-        self.emit_started(call, effect, context);
+        self.emit_started(call, effect, record);
         // With the file that a file tool writes, a directory may become a git directory.
         let written = match effect {
             Effect::Write { path } => self.cx.exec.begin_write(&self.root().join(path)),
@@ -357,15 +362,15 @@ impl Registry {
             add_notes(&mut outcome, written.finish(false).into_notes());
         }
         if let Some(operation) = operation {
-            context.changed_files =
+            record.changed_files =
                 self.checkpoint_after(operation, (effect, cx.rights), &mut outcome).await;
         }
         match (effect, &target.checked_path) {
             (Effect::Read { .. }, Some(path)) => {
-                self.record_external_change(path.path().absolute(), &outcome).await;
+                self.record_external_change(path.absolute(), &outcome).await;
             }
             (Effect::Job { .. }, _) => self.record_background_changes(false),
-            (Effect::Agent { .. }, _) => record_agent_outcome(&outcome, context),
+            (Effect::Agent { .. }, _) => record_agent_outcome(&outcome, record),
             _ => {}
         }
         let mut state = self.state();
@@ -378,22 +383,27 @@ impl Registry {
         outcome
     }
 
-    pub(super) fn emit_started(&self, call: &ToolCall, effect: &Effect, context: &mut CallContext) {
-        context.has_run = true;
+    pub(super) fn emit_started(&self, call: &ToolCall, effect: &Effect, record: &mut CallRecord) {
+        record.has_run = true;
         self.events.emit(EventBody::ToolStarted {
             call: call.id.clone(),
             tool: call.name.clone(),
-            input: context.input.clone(),
+            input: record.input.clone(),
             effect: effect.clone(),
-            by: context.caller(),
-            parent_call: context.parent.clone(),
-            changed_by: context.changed_by,
+            by: record.caller(),
+            parent_call: record.parent.clone(),
+            changed_by: record.changed_by,
         });
     }
 
     /// Creates the envelope of a call, of which up to `share` bytes are shown.
-    fn finish_call(&self, call: &ToolCall, attempt: CallAttempt, share: usize) -> ToolCallResult {
-        let CallAttempt { outcome, context, time_ms } = attempt;
+    fn finish_call(
+        &self,
+        call: &ToolCall,
+        outcome: Result<Report, Failure>,
+        record: CallRecord,
+        share: usize,
+    ) -> ToolCallResult {
         let limits = self.shared.limits;
         let limits = OutputLimits { max_bytes: limits.max_bytes.min(share), ..limits };
         let (outcome, cut) =
@@ -412,13 +422,13 @@ impl Registry {
                 (Verdict::Error { error }, data, text, stats, path)
             }
         };
-        stats.insert("time_ms".to_owned(), time_ms.into());
-        let params_input = context.input.clone();
+        stats.insert("time_ms".to_owned(), record.time_ms.into());
+        let params_input = record.input.clone();
         let result_context = ResultContext { cwd: ".".to_owned(), params_input, path_resolved };
         let mut envelope = Envelope { verdict, data, text, stats, context: result_context };
         // Once, for the model and the log. (A server runs with the user's environment, like a command.) File tools show
         // the model the real text, so that it can be edited; the log masks it.
-        if call.name == "Bash" || matches!(context.effect, Some(Effect::Mcp { .. })) {
+        if call.name == "Bash" || matches!(record.effect, Some(Effect::Mcp { .. })) {
             self.events.masker().mask_envelope(&mut envelope);
         }
         let envelope = SealedEnvelope::from(envelope);
@@ -427,16 +437,16 @@ impl Registry {
             tool: call.name.clone(),
             envelope: envelope.clone(),
             synthetic: false,
-            by: context.caller(),
-            parent_call: context.parent,
+            by: record.caller(),
+            parent_call: record.parent,
         });
         ToolCallResult {
             envelope,
-            effect: context.effect,
-            missing: context.missing,
-            violates_instruction: context.violates_instruction,
-            changed: context.changed_files,
-            stop_reason: context.stop_reason,
+            effect: record.effect,
+            missing: record.missing,
+            violates_instruction: record.violates_instruction,
+            changed: record.changed_files,
+            stop_reason: record.stop_reason,
         }
     }
 
@@ -449,9 +459,8 @@ impl Registry {
                 .with_hint("read it, and repeat the call only if it is still right")
         };
         let input = arguments::envelope_input(call);
-        let context = CallContext { input, ..CallContext::default() };
-        let attempt = CallAttempt { outcome: Err(failure), context, time_ms: 0 };
-        self.finish_call(call, attempt, usize::MAX)
+        let record = CallRecord { input, ..CallRecord::default() };
+        self.finish_call(call, Err(failure), record, usize::MAX)
     }
 
     /// The lines of this result's file that were not shown.
@@ -460,6 +469,15 @@ impl Registry {
         if let Some(path) = path.as_ref().and_then(|path| self.cx.workspace.resolve(path).ok()) {
             self.cx.workspace.mark_unshown(&path, Some(cut));
         }
+    }
+
+    fn command_rights(&self, tool: &str, effect: &Effect, is_approved: bool) -> CommandRights {
+        let facts = WorkspaceFacts(&self.cx.workspace);
+        let rights = self.permissions().policy.command_rights(tool, effect, is_approved, &facts);
+        if !self.is_read_only() {
+            return rights;
+        }
+        CommandRights { read_only: true, network: rights.network, ..CommandRights::default() }
     }
 
     /// The sandbox denies commands the paths that rules deny file tools.
@@ -519,15 +537,15 @@ impl Registry {
 pub(super) type Preparation<'a> = Result<PreparedCall<'a>, InvalidCall>;
 
 /// What a sub-agent did counts as done by the call.
-fn record_agent_outcome(outcome: &Result<Report, Failure>, context: &mut CallContext) {
+fn record_agent_outcome(outcome: &Result<Report, Failure>, record: &mut CallRecord) {
     let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
     let files = data.get("files_changed").and_then(serde_json::Value::as_array);
     let files = files.into_iter().flatten().filter_map(serde_json::Value::as_str);
     let files = files.map(str::to_owned).collect();
-    context.changed_files = ChangedFiles { files, ignored: Vec::new() };
+    record.changed_files = ChangedFiles { files, ignored: Vec::new() };
     let ending = data.get("ending").and_then(serde_json::Value::as_str);
     if ending == Some(Ending::PermissionDenied.as_str()) {
-        context.missing = MissingPermission::Effect;
+        record.missing = MissingPermission::Effect;
     }
 }
 

@@ -61,7 +61,7 @@ impl Registry {
         let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
         let scope = match (&target.effect, &target.checked_path) {
             (Effect::Write { .. }, Some(checked_path)) => {
-                OperationScope::File(checked_path.path().absolute().to_path_buf())
+                OperationScope::File(checked_path.absolute().to_path_buf())
             }
             (Effect::Command { .. }, _) if !rights.read_only => OperationScope::Project,
             (Effect::Mcp { reads_only: false, .. }, _) => OperationScope::Project,

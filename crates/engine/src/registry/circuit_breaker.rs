@@ -21,12 +21,6 @@ impl Default for BreakerConfig {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CircuitState {
-    Closed,
-    Open { seconds_left: u64 },
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Circuit {
     failures: u32,
@@ -44,18 +38,16 @@ impl CircuitBreaker {
         Self { config, circuits: HashMap::new() }
     }
 
-    /// Registers a call. Each `Closed` is followed by one `record_outcome` or `release_call`.
-    pub(super) fn admit_call(&mut self, tool: &str, now: Instant) -> CircuitState {
-        let Some(circuit) = self.circuits.get_mut(tool) else { return CircuitState::Closed };
-        let Some(opened) = circuit.opened_at else { return CircuitState::Closed };
+    /// Registers a call; one `record_outcome` or `release_call` follows. The error: for how many seconds none is admitted.
+    pub(super) fn admit_call(&mut self, tool: &str, now: Instant) -> Result<(), u64> {
+        let Some(circuit) = self.circuits.get_mut(tool) else { return Ok(()) };
+        let Some(opened) = circuit.opened_at else { return Ok(()) };
         let left = self.config.cooldown.saturating_sub(now.duration_since(opened));
         if left.is_zero() && !circuit.is_trial_running {
             circuit.is_trial_running = true;
-            return CircuitState::Closed;
+            return Ok(());
         }
-        CircuitState::Open {
-            seconds_left: left.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX),
-        }
+        Err(left.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX))
     }
 
     /// A registered call was refused before the tool ran.
@@ -90,7 +82,7 @@ mod tests {
     fn opened(at: Instant) -> CircuitBreaker {
         let mut breaker = CircuitBreaker::new(BreakerConfig::default());
         for _ in 0..3 {
-            assert_eq!(breaker.admit_call("Grep", at), CircuitState::Closed);
+            assert_eq!(breaker.admit_call("Grep", at), Ok(()));
             breaker.record_outcome("Grep", ILL, at);
         }
         breaker
@@ -100,10 +92,10 @@ mod tests {
     fn three_tool_failures_open_the_breaker_for_300_seconds() {
         let start = Instant::now();
         let mut breaker = opened(start);
-        assert_eq!(breaker.admit_call("Grep", start), CircuitState::Open { seconds_left: 300 });
+        assert_eq!(breaker.admit_call("Grep", start), Err(300));
         let later = start + Duration::from_secs(299);
-        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Open { seconds_left: 1 });
-        assert_eq!(breaker.admit_call("Read", start), CircuitState::Closed);
+        assert_eq!(breaker.admit_call("Grep", later), Err(1));
+        assert_eq!(breaker.admit_call("Read", start), Ok(()));
     }
 
     #[test]
@@ -111,19 +103,16 @@ mod tests {
         let start = Instant::now();
         let later = start + Duration::from_mins(5);
         let mut breaker = opened(start);
-        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Closed);
-        assert!(
-            matches!(breaker.admit_call("Grep", later), CircuitState::Open { .. }),
-            "only one trial"
-        );
+        assert_eq!(breaker.admit_call("Grep", later), Ok(()));
+        assert!(breaker.admit_call("Grep", later).is_err(), "only one trial");
         breaker.record_outcome("Grep", ILL, later);
-        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Open { seconds_left: 300 });
+        assert_eq!(breaker.admit_call("Grep", later), Err(300));
 
         let again = later + Duration::from_mins(5);
-        assert_eq!(breaker.admit_call("Grep", again), CircuitState::Closed);
+        assert_eq!(breaker.admit_call("Grep", again), Ok(()));
         breaker.record_outcome("Grep", None, again);
-        assert_eq!(breaker.admit_call("Grep", again), CircuitState::Closed);
-        assert_eq!(breaker.admit_call("Grep", again), CircuitState::Closed);
+        assert_eq!(breaker.admit_call("Grep", again), Ok(()));
+        assert_eq!(breaker.admit_call("Grep", again), Ok(()));
     }
 
     #[test]
@@ -135,7 +124,7 @@ mod tests {
                 breaker.record_outcome("Edit", Some(class), now);
             }
         }
-        assert_eq!(breaker.admit_call("Edit", now), CircuitState::Closed);
+        assert_eq!(breaker.admit_call("Edit", now), Ok(()));
     }
 
     #[test]
@@ -145,7 +134,7 @@ mod tests {
         for class in [ILL, ILL, None, ILL, ILL] {
             breaker.record_outcome("Grep", class, now);
         }
-        assert_eq!(breaker.admit_call("Grep", now), CircuitState::Closed);
+        assert_eq!(breaker.admit_call("Grep", now), Ok(()));
     }
 
     #[test]
@@ -153,8 +142,8 @@ mod tests {
         let start = Instant::now();
         let later = start + Duration::from_mins(5);
         let mut breaker = opened(start);
-        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Closed);
+        assert_eq!(breaker.admit_call("Grep", later), Ok(()));
         breaker.release_call("Grep");
-        assert_eq!(breaker.admit_call("Grep", later), CircuitState::Closed);
+        assert_eq!(breaker.admit_call("Grep", later), Ok(()));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::arguments::{self, LOCK_FIELDS};
-use super::call::{CallContext, MissingPermission, Preparation};
+use super::call::{CallRecord, MissingPermission, Preparation};
 use super::prepare::PreparedCall;
 use super::{RegisteredTool, Registry};
 use agent_protocol::Object;
@@ -64,9 +64,9 @@ impl Registry {
         &self,
         call: &ToolCall,
         prepared: &Preparation<'_>,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Result<Option<ToolCall>, Failure> {
-        let is_over = self.control.interrupt_cause().is_some() || context.cancel.is_cancelled();
+        let is_over = self.control.interrupt_cause().is_some() || record.cancel.is_cancelled();
         if is_over || self.hooks_for(HookEvent::PreToolUse).is_none() {
             return Ok(None);
         }
@@ -78,11 +78,11 @@ impl Registry {
         };
         let seen = self.hook_view(call, effect, input);
         let asking = self.ask_hooks(HookPayload::PreToolUse(seen.to_hooked_call(call)));
-        let outcome = context.cancel.run_until_cancelled(asking).await.unwrap_or_default();
-        context.hook_texts = outcome.context;
+        let outcome = record.cancel.run_until_cancelled(asking).await.unwrap_or_default();
+        record.hook_texts = outcome.context;
         let refusal = match (outcome.stop, &outcome.ruling) {
             (Some(why), _) => {
-                context.stop_reason = Some(why.clone());
+                record.stop_reason = Some(why.clone());
                 let text = format!("not run: a hook ended the turn: {why}");
                 Some(Failure::new(ErrorCode::Cancelled, text))
             }
@@ -90,26 +90,26 @@ impl Registry {
                 let is_command = matches!(effect, Some(Effect::Command { .. }));
                 let code =
                     if is_command { ErrorCode::CommandBlocked } else { ErrorCode::AccessDenied };
-                context.missing = MissingPermission::of(effect);
+                record.missing = MissingPermission::of(effect);
                 let text = with_reason("a hook denied this call", why);
                 let reason = plain_reason("hook", text.clone());
-                self.record_ruling(call, "refuse", reason, context);
+                self.record_ruling(call, "refuse", reason, record);
                 let hint = "find another way, or say what you would need it for";
                 Some(Failure::new(code, text).with_hint(hint))
             }
             (None, _) => None,
         };
         if let Some(failure) = refusal {
-            (context.effect, context.input) = (effect.cloned(), input.clone());
+            (record.effect, record.input) = (effect.cloned(), input.clone());
             return Err(failure);
         }
-        context.hook_ruling = outcome.ruling;
+        record.hook_ruling = outcome.ruling;
         // (Some hooks return the input as it is.)
         let Some(changed) = outcome.updated_input.filter(|changed| *changed != *seen.input) else {
             // The hooks may have changed what the path leads to.
             return Ok(Some(call.clone()));
         };
-        context.changed_by = Some(ChangeAuthor::Hook);
+        record.changed_by = Some(ChangeAuthor::Hook);
         if !matches!(effect, Some(Effect::Mcp { .. })) || seen.tool == call.name {
             return Ok(Some(with_input(call, changed)));
         }
@@ -123,7 +123,7 @@ impl Registry {
     pub(super) async fn ask_post_tool_hooks(
         &self,
         call: &ToolCall,
-        context: &mut CallContext,
+        record: &mut CallRecord,
         outcome: &mut Result<Report, Failure>,
     ) {
         let event = match outcome {
@@ -133,9 +133,9 @@ impl Registry {
         if self.hooks_for(event).is_none() {
             return;
         }
-        let mut input = context.input.clone();
+        let mut input = record.input.clone();
         input.retain(|name, _| !LOCK_FIELDS.contains(&name.as_str()));
-        let seen = self.hook_view(call, context.effect.as_ref(), &input);
+        let seen = self.hook_view(call, record.effect.as_ref(), &input);
         let (response, error);
         let payload = match outcome {
             Ok(report) => {
@@ -153,14 +153,14 @@ impl Registry {
             }
         };
         // What a hook changes after a change (a formatter) is undone with it.
-        let may_write = match &context.effect {
+        let may_write = match &record.effect {
             Some(Effect::Command { reads_only, .. } | Effect::Mcp { reads_only, .. }) => {
                 !reads_only
             }
             effect => matches!(effect, Some(Effect::Write { .. })),
         };
         let asking = async {
-            let is_over = self.control.interrupt_cause().is_some() || context.cancel.is_cancelled();
+            let is_over = self.control.interrupt_cause().is_some() || record.cancel.is_cancelled();
             if is_over {
                 self.ask_hooks_at_end(payload).await
             } else {
@@ -168,10 +168,10 @@ impl Registry {
             }
         };
         let (answer, changed) =
-            self.run_user_programs(&call.id, may_write, &context.cancel, asking).await;
-        context.changed_files.merge(changed);
-        context.hook_texts.extend(answer.model_text());
-        context.stop_reason = context.stop_reason.take().or(answer.stop);
+            self.run_user_programs(&call.id, may_write, &record.cancel, asking).await;
+        record.changed_files.merge(changed);
+        record.hook_texts.extend(answer.model_text());
+        record.stop_reason = record.stop_reason.take().or(answer.stop);
     }
 
     /// A call as hooks see it. Whichever way a tool of an MCP server is called, it has one name, and matchers may also use
@@ -244,7 +244,7 @@ impl Registry {
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
         input: ChangedInput,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Result<(), Failure> {
         let input = input.into_arguments(&prepared.input).map_err(|name| {
             let why = format!(
@@ -252,14 +252,14 @@ impl Registry {
             );
             Failure::new(ErrorCode::InvalidParam, why)
         })?;
-        context.changed_by = Some(ChangeAuthor::User);
-        *prepared = context.record_preparation(self.prepare(&with_input(call, input)))?;
+        record.changed_by = Some(ChangeAuthor::User);
+        *prepared = record.add_preparation(self.prepare(&with_input(call, input)))?;
         self.load_expected_snapshot(prepared).await;
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
         self.update_mode();
         if let Ruling::Refuse(code, reason) = self.ruling(&call.name, effect) {
-            return Err(self.refuse_call(call, effect, code, reason, context));
+            return Err(self.refuse_call(call, effect, code, reason, record));
         }
         Ok(())
     }

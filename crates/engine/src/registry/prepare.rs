@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::arguments::{self, ArgumentNotes};
+use super::arguments;
 use super::repetition::{RepetitionKey, repetition_key};
-use super::{RegisteredTool, Registry, validator};
+use super::{RegisteredTool, Registry};
 use crate::tools::{CallTarget, ChangeDraft, ToolCx};
 use agent_host::workspace::{Snapshot, expand_home};
 use agent_protocol::envelope::{ErrorCode, Failure};
@@ -23,7 +23,7 @@ const NAMESPACES: [&str; 8] =
 pub(super) struct PreparedCall<'a> {
     pub(super) entry: &'a RegisteredTool,
     pub(super) input: Object,
-    pub(super) notes: ArgumentNotes,
+    pub(super) notes: String,
     pub(super) target: CallTarget,
     pub(super) key: RepetitionKey,
     /// The optimistic lock of a file that is to be changed.
@@ -36,18 +36,13 @@ pub(super) struct InvalidCall {
     pub(super) failure: Failure,
     /// The arguments, as far as they are valid JSON.
     pub(super) input: Object,
-    pub(super) notes: ArgumentNotes,
+    pub(super) notes: String,
     /// The arguments fit the schema; what they name cannot be resolved.
     pub(super) is_validated: bool,
 }
 
 impl<'a> PreparedCall<'a> {
-    fn new(
-        entry: &'a RegisteredTool,
-        input: Object,
-        notes: ArgumentNotes,
-        target: CallTarget,
-    ) -> Self {
+    fn new(entry: &'a RegisteredTool, input: Object, notes: String, target: CallTarget) -> Self {
         let canonical = entry.tool.canonical_input(&input);
         let key = repetition_key(&entry.tool.spec().name, canonical, &target.effect);
         Self { entry, input, notes, target, key, snapshot: None, draft: None }
@@ -60,7 +55,7 @@ impl Registry {
         let (entry, input, notes) = parsed.map_err(|failure| InvalidCall {
             failure,
             input: arguments::envelope_input(call),
-            notes: ArgumentNotes::default(),
+            notes: String::new(),
             is_validated: false,
         })?;
         match entry.tool.target(&input, &self.cx) {
@@ -77,7 +72,7 @@ impl Registry {
         let entry = self.find_tool(tool)?;
         entry.validator.check_input(&entry.tool.spec().schema, &input)?;
         let target = entry.tool.target(&input, &self.cx)?;
-        Ok(PreparedCall::new(entry, input, ArgumentNotes::default(), target))
+        Ok(PreparedCall::new(entry, input, String::new(), target))
     }
 
     /// The tool exists and takes these arguments.
@@ -100,7 +95,7 @@ impl Registry {
         if let (Effect::Write { .. }, Some(checked_path)) =
             (&prepared.target.effect, &prepared.target.checked_path)
         {
-            let (workspace, path) = (self.cx.workspace.clone(), checked_path.path().clone());
+            let (workspace, path) = (self.cx.workspace.clone(), checked_path.clone());
             let snapshot = tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await;
             prepared.snapshot = snapshot.ok().flatten();
         }
@@ -176,17 +171,18 @@ impl Registry {
 fn parse_input<'a>(
     entry: &'a RegisteredTool,
     call: &ToolCall,
-) -> Result<(&'a RegisteredTool, Object, ArgumentNotes), Failure> {
+) -> Result<(&'a RegisteredTool, Object, String), Failure> {
     let spec = entry.tool.spec();
     let schema = &spec.schema;
     if spec.is_foreign {
-        let (input, correction) = validator::parse_json_object(&call.arguments)?;
+        let (input, correction) = arguments::parse_json_object(&call.arguments)?;
         let input = entry.validator.check_foreign(schema, input)?;
-        return Ok((entry, input, ArgumentNotes { correction, ..ArgumentNotes::default() }));
+        return Ok((entry, input, arguments::describe_notes(&[], correction)));
     }
     let (mut input, correction) = arguments::parse_arguments(call)?;
-    let mut notes = ArgumentNotes { ignored: Vec::new(), correction };
-    arguments::rename_aliases(schema, &mut input, "", &mut notes.ignored)?;
+    let mut ignored = Vec::new();
+    arguments::rename_aliases(schema, &mut input, "", &mut ignored)?;
+    let notes = arguments::describe_notes(&ignored, correction);
     // Tools, hooks and events see one path.
     for name in ["path", "directory"] {
         if let Some(serde_json::Value::String(path)) = input.get_mut(name)
@@ -196,8 +192,8 @@ fn parse_input<'a>(
         }
     }
     entry.validator.check_input(schema, &input).map_err(|mut failure| {
-        if let Some(note) = notes.in_words() {
-            failure.append_note(&note);
+        if !notes.is_empty() {
+            failure.append_note(&notes);
         }
         failure
     })?;

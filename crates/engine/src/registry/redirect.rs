@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::call::CallContext;
+use super::call::CallRecord;
 use super::prepare::PreparedCall;
 use super::{Registry, output_limits};
 use agent_host::workspace::CutLines;
@@ -31,15 +31,16 @@ impl Registry {
         &self,
         call: &ToolCall,
         bash: &PreparedCall<'_>,
-        context: &mut CallContext,
+        record: &mut CallRecord,
     ) -> Option<Result<Report, Failure>> {
-        if matches!(context.hook_ruling, Some((HookRuling::Ask, _))) {
+        if matches!(record.hook_ruling, Some((HookRuling::Ask, _))) {
             return None;
         }
         let redirect = redirect_line(&bash.input)?;
         let prepared = self.prepare_replacement(redirect.tool, redirect.input.clone()).ok()?;
         let target = &prepared.target;
-        let file_size = target.checked_path.as_ref().and_then(|path| path.file_size());
+        let file_size =
+            target.checked_path.as_ref().and_then(|path| self.cx.workspace.file_size(path));
         if (redirect.needs_file || redirect.tool == "Read") && file_size.is_none() {
             return None;
         }
@@ -52,10 +53,10 @@ impl Registry {
         let key = prepared.key;
         let subject = format!("the {} call that answers this command", redirect.tool);
         if let Err(failure) = self.refuse_repetition(&subject, key, &target.effect) {
-            context.effect = None;
+            record.effect = None;
             return Some(Err(failure));
         }
-        let mut cx = self.call_cx(&call.id, &prepared, context.cancel.clone());
+        let mut cx = self.call_cx(&call.id, &prepared, record.cancel.clone());
         // The command prints the bytes of an image.
         cx.takes_images = false;
         let run = prepared.entry.tool.run(redirect.input.clone(), &cx);
@@ -69,8 +70,8 @@ impl Registry {
             }
             return None;
         }
-        context.effect = Some(target.effect.clone());
-        self.emit_started(call, &target.effect, context);
+        record.effect = Some(target.effect.clone());
+        self.emit_started(call, &target.effect, record);
         let schema = &prepared.entry.tool.spec().schema;
         let mut outcome = Ok(redirect.annotate_report(report, schema));
         let mut state = self.state();

@@ -77,8 +77,8 @@ impl Tool for Bash {
                 return Err(Failure::new(ErrorCode::InvalidParam, message));
             }
         }
-        let checked_path = cx.workspace.locate(&args.directory)?;
-        let directory = checked_path.path().relative().to_owned();
+        let checked_path = cx.workspace.resolve(&args.directory)?;
+        let directory = checked_path.relative().to_owned();
         let line = CommandLine::parse(&args.command);
         let background = is_true(&args.background);
         let reads_only = !background && line.is_read_only();
@@ -110,7 +110,7 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         let wait = timeout.unwrap_or_default();
         return background::read_or_kill(id, name == BASH_KILL, wait, cx).await;
     }
-    let directory = cx.checked_path()?.path();
+    let directory = cx.checked_path()?;
     let line = CommandLine::parse(&args.command);
     let spill = Arc::clone(&cx.spill);
     let redactor = cx.secrets.redactor(&cx.workspace);

@@ -1,80 +1,75 @@
-//! The common part of Write, Edit and MultiEdit: the change is drafted, shown as a diff if the user is asked about it,
-//! and made.
+//! Write, Edit and MultiEdit: the change of a file is drafted, shown as a diff if the user is asked about it, and made.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use similar::ChangeTag;
 
 use super::current_text::with_current_text;
 use super::{
-    CallTarget, Tool, ToolCx, cancelled_failure, fill_defaults, json_object, nearest_passage,
-    parse_input, run_blocking,
+    CallTarget, Tool, ToolCx, cancelled_failure, embedded_spec, fill_defaults, json_object,
+    nearest_passage, parse_input, run_blocking,
 };
-use agent_host::workspace::{
-    Author, CheckedPath, Diff, DiffSize, ProjectPath, Snapshot, Text, WriteResult, plain,
-};
-use agent_protocol::Object;
+use agent_host::workspace::{Author, Diff, DiffSize, ProjectPath, Snapshot, Text, plain};
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::line_diff::LineDiff;
 use agent_protocol::mask::{MASK, find_masks};
 use agent_protocol::tool::{Effect, ToolSpec};
+use agent_protocol::{Object, embedded};
+
+/// Creates or replaces a whole file.
+pub(super) fn write_tool() -> impl Tool {
+    ChangeTool(embedded_spec("Write", embedded::WRITE))
+}
+
+/// Replaces one exact text in a file.
+pub(super) fn edit_tool() -> impl Tool {
+    ChangeTool(embedded_spec("Edit", embedded::EDIT))
+}
+
+/// Makes several replacements in one file, all or none.
+pub(super) fn multi_edit_tool() -> impl Tool {
+    ChangeTool(embedded_spec("MultiEdit", embedded::MULTI_EDIT))
+}
+
+struct ChangeTool(ToolSpec);
 
 #[derive(Deserialize, Serialize)]
-struct ChangeInput<A> {
+struct ChangeInput {
     path: String,
     #[serde(default)]
     dry_run: bool,
     #[serde(flatten)]
-    args: A,
+    change: Change,
 }
 
-/// The arguments in which Write, Edit and MultiEdit differ.
-pub(super) trait ChangeArgs: DeserializeOwned + Serialize + Send + 'static {
-    /// The passages to be replaced; none if the whole file is.
-    fn passages(&self) -> Vec<&str>;
-
-    fn draft(&self, cx: &ToolCx, path: &CheckedPath) -> Result<ChangeDraft, Failure>;
-
-    /// The draft; a failure of the lock contains the current text.
-    fn draft_or_current_text(&self, cx: &ToolCx) -> Result<ChangeDraft, Failure> {
-        let path = cx.checked_path()?;
-        self.draft(cx, path)
-            .map_err(|failure| with_current_text(failure, cx, path, &self.passages()))
-    }
+/// The arguments in which the tools differ; the schema of each admits its own.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum Change {
+    Write { content: String },
+    Edit(Replacement),
+    MultiEdit { edits: Vec<Replacement> },
 }
 
-pub(super) struct ChangeTool<A> {
-    spec: ToolSpec,
-    input: PhantomData<fn(A)>,
-}
-
-impl<A> ChangeTool<A> {
-    pub(super) fn new(spec: ToolSpec) -> Self {
-        Self { spec, input: PhantomData }
-    }
-}
-
-impl<A: ChangeArgs> Tool for ChangeTool<A> {
+impl Tool for ChangeTool {
     fn spec(&self) -> &ToolSpec {
-        &self.spec
+        &self.0
     }
 
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
-        let ChangeInput::<A> { path, .. } = parse_input(input)?;
-        let checked_path = cx.workspace.locate(&path)?;
-        cx.workspace.check_writable(checked_path.path())?;
-        let effect = Effect::Write { path: checked_path.path().relative().to_owned() };
-        Ok(CallTarget { effect, checked_path: Some(checked_path) })
+        let ChangeInput { path, .. } = parse_input(input)?;
+        let path = cx.workspace.resolve(&path)?;
+        cx.workspace.check_writable(&path)?;
+        let effect = Effect::Write { path: path.relative().to_owned() };
+        Ok(CallTarget { effect, checked_path: Some(path) })
     }
 
     fn canonical_input(&self, input: &Object) -> Object {
-        fill_defaults::<ChangeInput<A>>(input)
+        fill_defaults::<ChangeInput>(input)
     }
 
     fn draft<'a>(
@@ -83,28 +78,27 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
         cx: &'a ToolCx,
     ) -> BoxFuture<'a, Result<Option<ChangeDraft>, Failure>> {
         Box::pin(async move {
-            let ChangeInput::<A> { args, .. } = parse_input(input)?;
+            let ChangeInput { change, .. } = parse_input(input)?;
             let cx = cx.clone();
-            run_blocking(move || args.draft_or_current_text(&cx)).await.map(Some)
+            run_blocking(move || change.draft_or_current_text(&cx)).await.map(Some)
         })
     }
 
     /// A change is not interrupted halfway: the work checks the token itself, up to the last moment.
     fn run<'a>(&'a self, input: Object, cx: &'a ToolCx) -> BoxFuture<'a, Result<Report, Failure>> {
         Box::pin(async move {
-            let ChangeInput::<A> { dry_run, args, .. } = parse_input(&input)?;
+            let ChangeInput { dry_run, change, .. } = parse_input(&input)?;
             let cx = cx.clone();
             run_blocking(move || {
                 let draft = match &cx.draft {
                     // The approved draft is used only if it will be written: `apply` then compares it with the file.
-                    Some(draft) if !dry_run && !draft.is_unchanged() => Arc::clone(draft),
-                    _ => Arc::new(args.draft_or_current_text(&cx)?),
+                    Some(draft) if !dry_run && draft.new.is_some() => Arc::clone(draft),
+                    _ => Arc::new(change.draft_or_current_text(&cx)?),
                 };
                 if dry_run {
-                    return Ok(draft.report(None, &cx));
+                    return Ok(draft.report(&cx, false, false));
                 }
-                let path = cx.checked_path()?;
-                let passages = args.passages();
+                let (path, passages) = (cx.checked_path()?, change.passages());
                 draft.apply(&cx).map_err(|failure| with_current_text(failure, &cx, path, &passages))
             })
             .await
@@ -112,11 +106,116 @@ impl<A: ChangeArgs> Tool for ChangeTool<A> {
     }
 }
 
-pub(super) struct ExistingFile {
-    pub(super) path: ProjectPath,
+impl Change {
+    /// The passages to be replaced; none if the whole file is.
+    fn passages(&self) -> Vec<&str> {
+        match self {
+            Self::Write { .. } => Vec::new(),
+            Self::Edit(edit) => vec![&edit.old_string],
+            Self::MultiEdit { edits } => {
+                edits.iter().map(|edit| edit.old_string.as_str()).collect()
+            }
+        }
+    }
+
+    /// The draft; a failure of the lock contains the current text.
+    fn draft_or_current_text(&self, cx: &ToolCx) -> Result<ChangeDraft, Failure> {
+        let path = cx.checked_path()?;
+        let draft = match self {
+            Self::Write { content } => draft_content(content, cx, path),
+            Self::Edit(edit) => self.draft_edit(edit, cx, path),
+            Self::MultiEdit { edits } => self.draft_edits(edits, cx, path),
+        };
+        draft.map_err(|failure| with_current_text(failure, cx, path, &self.passages()))
+    }
+
+    fn draft_edit(
+        &self,
+        edit: &Replacement,
+        cx: &ToolCx,
+        path: &ProjectPath,
+    ) -> Result<ChangeDraft, Failure> {
+        let is_new = || !cx.workspace.exists(path) || cx.workspace.file_size(path) == Some(0);
+        if edit.old_string.is_empty() && is_new() {
+            return draft_content(&edit.new_string, cx, path);
+        }
+        cx.workspace.check_file(path)?;
+        let old = ExistingFile::open(cx, path, &self.passages())?;
+        let ranges = edit.find_ranges(old.text.plain(), path.relative())?;
+        let edits: Vec<_> =
+            ranges.into_iter().map(|range| (range, edit.new_string.as_str())).collect();
+        ChangeDraft::from_edits(path, old, &edits)
+    }
+
+    fn draft_edits(
+        &self,
+        edits: &[Replacement],
+        cx: &ToolCx,
+        path: &ProjectPath,
+    ) -> Result<ChangeDraft, Failure> {
+        cx.workspace.check_file(path)?;
+        let old = ExistingFile::open(cx, path, &self.passages())?;
+        let at = path.relative();
+        let mut places = Vec::new();
+        for (index, edit) in edits.iter().enumerate() {
+            let found = edit.find_ranges(old.text.plain(), at).map_err(|failure| {
+                let message = format!("edits[{index}]: {}; nothing was changed", failure.message);
+                Failure { message, ..failure }.with_data("failed_index", index)
+            })?;
+            places.extend(found.into_iter().map(|place| (place, index)));
+        }
+        places.sort_by_key(|(place, index)| (place.start, *index));
+        for pair in places.windows(2) {
+            let [(first, i), (second, j)] = pair else { continue };
+            if second.start < first.end {
+                let (i, j) = (i.min(j), i.max(j));
+                let message = format!("edits[{i}] and edits[{j}] overlap; nothing was changed");
+                return Err(Failure::new(ErrorCode::InvalidParam, message)
+                    .with_hint("make one edit of the two")
+                    .with_data("overlapping", json!([i, j]))
+                    .with_data("failed_index", *j)
+                    .with_path(at));
+            }
+        }
+        let edits: Vec<_> = places
+            .into_iter()
+            .map(|(place, index)| (place, edits[index].new_string.as_str()))
+            .collect();
+        ChangeDraft::from_edits(path, old, &edits)
+    }
+}
+
+fn draft_content(content: &str, cx: &ToolCx, path: &ProjectPath) -> Result<ChangeDraft, Failure> {
+    let workspace = &cx.workspace;
+    if !workspace.exists(path) {
+        if let Some(seen) = &cx.expected_snapshot {
+            return Err(workspace.change_conflict(path, seen, None));
+        }
+        let new = Some((plain(content).into_owned(), content.as_bytes().to_vec()));
+        let (path, changed_lines) = (path.clone(), Vec::new());
+        let field = ("operation", "create".into());
+        return Ok(ChangeDraft { path, old: None, new, changed_lines, verb: "Created", field });
+    }
+    let old = ExistingFile::open(cx, path, &[])?;
+    let field = ("operation", "update".into());
+    let new = old.text.rewrite(content);
+    if new.is_same_as(&old.text) || plain(content) == old.text.plain() {
+        let (path, old, changed_lines) = (path.clone(), Some(old), Vec::new());
+        return Ok(ChangeDraft { path, old, new: None, changed_lines, verb: "Updated", field });
+    }
+    if cx.expected_snapshot.is_some() && !workspace.is_fully_shown(path) {
+        let at = path.relative();
+        let first = workspace.first_unshown_line(path);
+        let message = format!("line {first} of {at} was not shown: Write needs all lines");
+        return Err(Failure::new(ErrorCode::NotRead, message).with_path(at));
+    }
+    ChangeDraft::from_text(path, old, new, "Updated", field)
+}
+
+struct ExistingFile {
     /// Taken now.
-    pub(super) snapshot: Snapshot,
-    pub(super) text: Text,
+    snapshot: Snapshot,
+    text: Text,
     /// The authors of what changed since the model read the file.
     changed_by: Vec<Author>,
 }
@@ -124,17 +223,17 @@ pub(super) struct ExistingFile {
 impl ExistingFile {
     /// Reads the file and checks the lock. It holds although operations of the session changed the file, if each of
     /// these passages occurs exactly once.
-    pub(super) fn open(cx: &ToolCx, path: ProjectPath, passages: &[&str]) -> Result<Self, Failure> {
+    fn open(cx: &ToolCx, path: &ProjectPath, passages: &[&str]) -> Result<Self, Failure> {
         let is_unique = |text: &Text, passage: &str| {
             !passage.is_empty() && occurrences(text.plain(), &plain(passage)).len() == 1
         };
         let are_unique = |text: Text| passages.iter().all(|passage| is_unique(&text, passage));
         let seen = cx.expected_snapshot.as_ref();
-        let content = cx.workspace.read_unchanged(&path, seen, |bytes| {
+        let content = cx.workspace.read_unchanged(path, seen, |bytes| {
             !passages.is_empty() && Text::decode(bytes.to_vec(), "").is_ok_and(are_unique)
         })?;
         let text = Text::decode(content.bytes, path.relative())?;
-        Ok(Self { path, snapshot: content.snapshot, text, changed_by: content.changed_by })
+        Ok(Self { snapshot: content.snapshot, text, changed_by: content.changed_by })
     }
 }
 
@@ -142,151 +241,122 @@ impl ExistingFile {
 pub struct ChangeDraft {
     path: ProjectPath,
     /// The file to be replaced; `None` if the file is new.
-    old_snapshot: Option<Snapshot>,
-    content: DraftContent,
+    old: Option<ExistingFile>,
+    /// The new text with `\n` line ends, and the bytes of the file; `None` if it has this content already.
+    new: Option<(String, Vec<u8>)>,
     /// The first line of each replaced passage in the new text, from 1.
     changed_lines: Vec<usize>,
     /// `Edited`, `Created`, `Updated`.
     verb: &'static str,
     /// The field of the result that only this tool has.
     field: (&'static str, Value),
-    /// The authors of what changed since the model read the file.
-    changed_by: Vec<Author>,
-}
-
-enum DraftContent {
-    Unchanged,
-    New(String),
-    Changed { old: Box<Text>, new: Box<Text>, bytes: Vec<u8> },
-}
-
-impl DraftContent {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Unchanged => &[],
-            Self::New(text) => text.as_bytes(),
-            Self::Changed { bytes, .. } => bytes,
-        }
-    }
 }
 
 impl ChangeDraft {
-    pub(super) fn from_edits(
-        existing: ExistingFile,
+    fn from_edits(
+        path: &ProjectPath,
+        old: ExistingFile,
         edits: &[(Range<usize>, &str)],
     ) -> Result<Self, Failure> {
-        let changed_lines = new_line_numbers(existing.text.plain(), edits);
-        let new = existing.text.splice(edits);
+        let changed_lines = new_line_numbers(old.text.plain(), edits);
+        let new = old.text.splice(edits);
         let field = ("replacements", edits.len().into());
-        let draft = Self::from_text(existing, new, "Edited", field)?;
-        Ok(Self { changed_lines, ..draft })
+        Ok(Self { changed_lines, ..Self::from_text(path, old, new, "Edited", field)? })
     }
 
     /// Replaces an existing file. A redaction mark never replaces the text it stands for.
-    pub(super) fn from_text(
-        existing: ExistingFile,
+    fn from_text(
+        path: &ProjectPath,
+        old: ExistingFile,
         new: Text,
         verb: &'static str,
         field: (&'static str, Value),
     ) -> Result<Self, Failure> {
-        let ExistingFile { path, snapshot, text: old, changed_by } = existing;
-        refuse_masks(old.plain(), new.plain(), &path)?;
+        if let Some(mask) = find_replaced_mask(old.text.plain(), new.plain()) {
+            let message = format!("{mask} in the new text would replace what it stands for");
+            return Err(Failure::new(ErrorCode::InvalidParam, message)
+                .with_hint(
+                    "a mask is what you were shown instead of a secret; leave that line as it is",
+                )
+                .with_path(path.relative()));
+        }
         let bytes = new.to_bytes(path.relative())?;
-        let content = DraftContent::Changed { old: old.into(), new: new.into(), bytes };
-        let old_snapshot = Some(snapshot);
-        let changed_lines = Vec::new();
-        Ok(Self { path, old_snapshot, content, changed_lines, verb, field, changed_by })
-    }
-
-    pub(super) fn new_file(path: ProjectPath, text: String, field: (&'static str, Value)) -> Self {
-        let (content, verb, changed_lines) = (DraftContent::New(text), "Created", Vec::new());
-        let changed_by = Vec::new();
-        Self { path, old_snapshot: None, content, changed_lines, verb, field, changed_by }
-    }
-
-    pub(super) fn unchanged(existing: ExistingFile, field: (&'static str, Value)) -> Self {
-        let draft = Self::new_file(existing.path, String::new(), field);
-        let (content, old_snapshot) = (DraftContent::Unchanged, Some(existing.snapshot));
-        Self { old_snapshot, content, ..draft }
+        let (path, new, changed_lines) =
+            (path.clone(), Some((new.into_plain(), bytes)), Vec::new());
+        Ok(Self { path, old: Some(old), new, changed_lines, verb, field })
     }
 
     /// The change as a diff.
     pub fn diff(&self, size: DiffSize) -> Diff {
+        let Some((new, _)) = &self.new else { return Diff::default() };
         let at = self.path.relative();
-        match &self.content {
-            DraftContent::Unchanged => Diff::default(),
-            DraftContent::New(text) => {
-                let names = ("/dev/null", &*format!("b/{at}"));
-                Diff::after_lines(0, "", &plain(text), names, size)
-            }
-            DraftContent::Changed { old, new, .. } => {
-                let names = (&*format!("a/{at}"), &*format!("b/{at}"));
-                Diff::after_lines(0, old.plain(), new.plain(), names, size)
-            }
-        }
+        let (old, name) = match &self.old {
+            Some(old) => (old.text.plain(), format!("a/{at}")),
+            None => ("", "/dev/null".to_owned()),
+        };
+        Diff::after_lines(0, old, new, (&name, &format!("b/{at}")), size)
     }
 
-    fn is_unchanged(&self) -> bool {
-        matches!(self.content, DraftContent::Unchanged)
-    }
-
-    pub(super) fn apply(&self, cx: &ToolCx) -> Result<Report, Failure> {
+    fn apply(&self, cx: &ToolCx) -> Result<Report, Failure> {
         if cx.cancel.is_cancelled() {
             return Err(cancelled_failure());
         }
-        if self.is_unchanged() {
-            return Ok(self.report(None, cx));
+        let Some((_, bytes)) = &self.new else { return Ok(self.report(cx, false, false)) };
+        let mut split_hard_link = false;
+        match &self.old {
+            Some(old) => {
+                split_hard_link = cx.workspace.replace(&self.path, &old.snapshot, bytes)?;
+                if !old.changed_by.is_empty() {
+                    // The other changes were not shown.
+                    cx.workspace.mark_unshown(&self.path, None);
+                }
+            }
+            None => cx.workspace.create(&self.path, bytes)?,
         }
-        let path = cx.workspace.check_writable(&self.path)?;
-        let result = match &self.old_snapshot {
-            Some(old) => cx.workspace.replace(&path, old, self.content.bytes())?,
-            None => cx.workspace.create(&path, self.content.bytes())?,
-        };
-        if !self.changed_by.is_empty() {
-            // The other changes were not shown.
-            cx.workspace.mark_unshown(&self.path, None);
-        }
-        Ok(self.report(Some(&result), cx))
+        Ok(self.report(cx, true, split_hard_link))
     }
 
-    /// `None`: a dry run, or the text is unchanged.
-    fn report(&self, result: Option<&WriteResult>, cx: &ToolCx) -> Report {
+    /// Without `is_applied`: a dry run, or the text is unchanged.
+    fn report(&self, cx: &ToolCx, is_applied: bool, split_hard_link: bool) -> Report {
         let at = self.path.relative();
         let diff = self.diff(DiffSize::Preview);
-        let mut data =
-            json_object(json!({ "applied": result.is_some(), "diff_preview": diff.text }));
-        let is_unchanged = self.is_unchanged();
+        let mut data = json_object(json!({ "applied": is_applied, "diff_preview": diff.text }));
         let places = match &self.changed_lines[..] {
             [] => String::new(),
             lines => line_list_text(lines, 8),
         };
         let lines = format!("+{} -{} lines{places}", diff.added, diff.removed);
-        let mut text = match result {
-            _ if is_unchanged => format!("{at} has this content already: unchanged."),
-            Some(_) => format!("{} {at}: {lines}.", self.verb),
-            None => format!("Not applied to {at} (dry run): {lines}. Call again without dry_run."),
+        let mut text = if self.new.is_none() {
+            format!("{at} has this content already: unchanged.")
+        } else if is_applied {
+            format!("{} {at}: {lines}.", self.verb)
+        } else {
+            format!("Not applied to {at} (dry run): {lines}. Call again without dry_run.")
         };
-        if result.is_some_and(|result| result.split_hard_link) {
+        if split_hard_link {
             text.push_str(" It had other names (hard links): they still lead to the old content.");
         }
-        let authors = cx.workspace.unnamed_authors(&self.changed_by);
+        let changed_by = self.old.as_ref().map_or(&[][..], |old| &old.changed_by);
+        let authors = cx.workspace.unnamed_authors(changed_by);
         if !authors.is_empty() {
             let authors = authors.join(", ");
             text.push_str(&format!(" The file had changed since it was read (by {authors})."));
         }
         if diff.truncated {
             data.insert("diff_truncated".to_owned(), true.into());
-            if result.is_none() {
+            if !is_applied {
                 text.push_str(" The diff is cut.");
             }
         }
         data.insert(self.field.0.to_owned(), self.field.1.clone());
+        let n_written =
+            self.new.as_ref().filter(|_| is_applied).map_or(0, |(_, bytes)| bytes.len());
         Report {
-            partial: result.is_none() && !is_unchanged,
+            partial: !is_applied && self.new.is_some(),
             data,
             text,
             stats: json_object(json!({
-                "bytes_written": if result.is_some() { self.content.bytes().len() } else { 0 },
+                "bytes_written": n_written,
                 "lines_added": diff.added,
                 "lines_removed": diff.removed,
             })),
@@ -297,16 +367,16 @@ impl ChangeDraft {
 
 /// The input of Edit, and a part of that of MultiEdit.
 #[derive(Debug, Deserialize, Serialize)]
-pub(super) struct Replacement {
-    pub(super) old_string: String,
-    pub(super) new_string: String,
+struct Replacement {
+    old_string: String,
+    new_string: String,
     #[serde(default)]
     replace_all: bool,
 }
 
 impl Replacement {
     /// The ranges of `old_string` in a text with `\n` line ends, sorted and disjoint.
-    pub(super) fn find_ranges(&self, text: &str, path: &str) -> Result<Vec<Range<usize>>, Failure> {
+    fn find_ranges(&self, text: &str, path: &str) -> Result<Vec<Range<usize>>, Failure> {
         if self.old_string.is_empty() {
             return Err(Failure::new(ErrorCode::InvalidParam, "old_string is empty")
                 .with_hint("give the passage to replace; to create a file, use Write")
@@ -364,14 +434,6 @@ fn line_numbers(text: &str, found: &[usize]) -> Vec<usize> {
     lines
 }
 
-fn refuse_masks(old: &str, new: &str, path: &ProjectPath) -> Result<(), Failure> {
-    let Some(mask) = find_replaced_mask(old, new) else { return Ok(()) };
-    let message = format!("{mask} in the new text would replace what it stands for");
-    Err(Failure::new(ErrorCode::InvalidParam, message)
-        .with_hint("a mask is what you were shown instead of a secret; leave that line as it is")
-        .with_path(path.relative()))
-}
-
 /// A redaction mark (`[redacted:KIND]`) in a new line, if the old line has other text in its place.
 fn find_replaced_mask(old: &str, new: &str) -> Option<String> {
     memchr::memmem::find(new.as_bytes(), MASK.as_bytes())?;
@@ -414,3 +476,10 @@ fn line_list_text(lines: &[usize], max_shown: usize) -> String {
     let word = if lines.len() == 1 { "line" } else { "lines" };
     format!(" at {word} {}{more}", shown.join(", "))
 }
+
+#[cfg(test)]
+mod edit_tests;
+#[cfg(test)]
+mod multi_edit_tests;
+#[cfg(test)]
+mod write_tests;

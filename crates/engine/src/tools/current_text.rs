@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::ops::Range;
 
 use super::{ToolCx, nearest_passage};
-use agent_host::workspace::{CheckedPath, ProjectPath, Text, plain};
+use agent_host::workspace::{ProjectPath, Text, plain};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, Failure};
 
@@ -21,13 +21,12 @@ const MAX_SEARCHED_BYTES: u64 = 32 * 1024 * 1024;
 pub(super) fn with_current_text(
     mut failure: Failure,
     cx: &ToolCx,
-    checked_path: &CheckedPath,
+    path: &ProjectPath,
     passages: &[&str],
 ) -> Failure {
     if !matches!(failure.code, ErrorCode::NotRead | ErrorCode::Conflict) {
         return failure;
     }
-    let path = checked_path.path();
     if cx.hidden_files.hidden_reason("Read", path.relative()).is_some() {
         cx.workspace.forget_snapshot(path);
         failure.data = Object::new();
@@ -49,7 +48,7 @@ pub(super) fn with_current_text(
     };
     let from = i64::try_from(from).unwrap_or(1);
     // (It records the snapshot.)
-    let Ok(page) = cx.workspace.read_page(checked_path, from, n_lines, &stop) else {
+    let Ok(page) = cx.workspace.read_page(path, from, n_lines, &stop) else {
         return failure;
     };
     let next = page.start_line.saturating_add_unsigned(page.lines.count);

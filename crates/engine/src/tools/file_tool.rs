@@ -9,12 +9,12 @@ use serde::de::DeserializeOwned;
 use super::{
     CallTarget, Tool, ToolCx, cancelled_failure, fill_defaults, parse_input, run_blocking,
 };
-use agent_host::workspace::CheckedPath;
+use agent_host::workspace::ProjectPath;
 use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
 use agent_protocol::tool::{Effect, ToolSpec};
 
-type BlockingWork<A> = dyn Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync;
+type BlockingWork<A> = dyn Fn(&A, &ToolCx, &ProjectPath) -> Result<Report, Failure> + Send + Sync;
 
 pub(super) struct FileTool<A> {
     spec: ToolSpec,
@@ -26,7 +26,7 @@ impl<A> FileTool<A> {
     pub(super) fn new(
         spec: ToolSpec,
         path: fn(&A) -> &str,
-        work: impl Fn(&A, &ToolCx, &CheckedPath) -> Result<Report, Failure> + Send + Sync + 'static,
+        work: impl Fn(&A, &ToolCx, &ProjectPath) -> Result<Report, Failure> + Send + Sync + 'static,
     ) -> Self {
         Self { spec, path, work: Arc::new(work) }
     }
@@ -39,8 +39,8 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
 
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
         let args: A = parse_input(input)?;
-        let checked_path = cx.workspace.locate((self.path)(&args))?;
-        let path = checked_path.path().relative().to_owned();
+        let checked_path = cx.workspace.resolve((self.path)(&args))?;
+        let path = checked_path.relative().to_owned();
         let effect = Effect::Read { path };
         Ok(CallTarget { effect, checked_path: Some(checked_path) })
     }

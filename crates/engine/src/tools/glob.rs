@@ -50,10 +50,10 @@ fn with_limits(time: Duration, max_entries: u64) -> impl Tool {
     FileTool::new(
         spec,
         |args: &Args| &args.path,
-        move |args, cx, checked_path| {
-            let base = cx.workspace.existing_directory(checked_path)?;
+        move |args, cx, base| {
+            cx.workspace.check_directory(base)?;
             let limits = SearchLimits::with_time_limit(time, cx.cancel.clone());
-            find_files(args, cx, &base, limits.with_max_entries(max_entries))
+            find_files(args, cx, base, limits.with_max_entries(max_entries))
         },
     )
 }

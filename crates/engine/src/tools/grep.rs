@@ -13,7 +13,7 @@ use super::files::{
     skipped_matches_hint,
 };
 use super::{Tool, ToolCx, cancelled_failure, embedded_spec, glob_pattern, json_object};
-use agent_host::workspace::{CheckedPath, ProjectPath, WalkRules};
+use agent_host::workspace::{ProjectPath, WalkRules};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::{Object, pluralize};
@@ -73,22 +73,13 @@ pub(super) fn tool() -> impl Tool {
 
 fn with_limit(time: Duration) -> impl Tool {
     let spec = embedded_spec("Grep", embedded::GREP);
-    FileTool::new(
-        spec,
-        |args: &Args| &args.path,
-        move |args, cx, checked_path| grep(args, cx, checked_path, time),
-    )
+    FileTool::new(spec, |args: &Args| &args.path, move |args, cx, path| grep(args, cx, path, time))
 }
 
-fn grep(
-    args: &Args,
-    cx: &ToolCx,
-    checked_path: &CheckedPath,
-    time: Duration,
-) -> Result<Report, Failure> {
-    let (workspace, path) = (&*cx.workspace, checked_path.path());
+fn grep(args: &Args, cx: &ToolCx, path: &ProjectPath, time: Duration) -> Result<Report, Failure> {
+    let workspace = &*cx.workspace;
     let (args, why_fixed) = &as_searched(args);
-    let one_file = !workspace.metadata_with_suggestions(checked_path)?.is_dir();
+    let one_file = !workspace.metadata_with_suggestions(path)?.is_dir();
     if one_file {
         // Distinguishes an unreadable file from one without a match.
         workspace.open_file(path)?;

@@ -9,9 +9,7 @@ use serde_json::json;
 use super::file_tool::FileTool;
 use super::files::display_path;
 use super::{Tool, ToolCx, embedded_spec, glob_pattern, json_object};
-use agent_host::workspace::{
-    CheckedPath, FileKind, ProjectPath, Walk, WalkEntry, WalkRules, Workspace,
-};
+use agent_host::workspace::{FileKind, ProjectPath, Walk, WalkEntry, WalkRules, Workspace};
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::pluralize;
@@ -39,17 +37,15 @@ pub(super) fn tool() -> impl Tool {
     FileTool::new(
         spec,
         |args: &Args| &args.path,
-        |args, cx, checked_path| {
-            list_directory(&cx.workspace, args, &cx.workspace.existing_directory(checked_path)?)
-        },
+        |args, cx, folder| list_directory(&cx.workspace, args, folder),
     )
 }
 
 /// The answer to Read of a directory.
-pub(super) fn list_whole(cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, Failure> {
+pub(super) fn list_whole(cx: &ToolCx, folder: &ProjectPath) -> Result<Report, Failure> {
     let (path, limit) = (String::new(), default_limit());
     let args = Args { path, offset: 0, limit, include_hidden: false, ignore: Vec::new() };
-    list_directory(&cx.workspace, &args, &cx.workspace.existing_directory(checked_path)?)
+    list_directory(&cx.workspace, &args, folder)
 }
 
 fn list_directory(
@@ -57,6 +53,7 @@ fn list_directory(
     args: &Args,
     folder: &ProjectPath,
 ) -> Result<Report, Failure> {
+    workspace.check_directory(folder)?;
     let unwanted = args.ignore.iter().map(|glob| glob_pattern::compile_glob(glob, true));
     let unwanted = unwanted.collect::<Result<Vec<_>, _>>()?;
     let (mut entries, n_everything) = if args.include_hidden {

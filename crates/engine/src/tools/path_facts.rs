@@ -79,8 +79,8 @@ impl PathFacts for WorkspaceFacts<'_> {
 
     fn count_files(&self, path: &str) -> Option<usize> {
         // Of a link, only the link is deleted.
-        let found = self.0.locate(&expand_home(path)).ok().filter(|found| !found.is_link())?;
-        let mut folders = vec![found.path().clone()];
+        let found = self.0.resolve(&expand_home(path)).ok().filter(|found| !found.is_link())?;
+        let mut folders = vec![found];
         let (mut n_files, mut n_entries) = (0, 0);
         while let Some(folder) = folders.pop() {
             let entries = self.0.list_matching_entries(&folder, MAX_COUNTED, &|_, _| true).ok()?;

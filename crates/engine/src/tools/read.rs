@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::file_tool::FileTool;
 use super::{Tool, ToolCx, embedded_spec, json_object, ls};
 use agent_host::workspace::{
-    Charset, CheckedPath, ImageData, LineEnding, NumberedLines, Page, ProjectPath, io_failure,
+    Charset, ImageData, LineEnding, NumberedLines, Page, ProjectPath, io_failure,
 };
 use agent_protocol::embedded;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
@@ -32,40 +32,33 @@ pub(super) fn tool() -> impl Tool {
     FileTool::new(spec, |args: &Args| &args.path, read)
 }
 
-fn read(args: &Args, cx: &ToolCx, checked_path: &CheckedPath) -> Result<Report, Failure> {
+fn read(args: &Args, cx: &ToolCx, path: &ProjectPath) -> Result<Report, Failure> {
     if args.start_line == 0 {
         return Err(Failure::new(ErrorCode::InvalidParam, "start_line is 0")
             .with_hint("the first line is 1; -1 is the last"));
     }
     let stop = || cx.cancel.is_cancelled();
     let limit = args.limit.unwrap_or(DEFAULT_LIMIT) as u64;
-    match cx.workspace.read_page(checked_path, args.start_line, limit, &stop) {
-        Ok(page) => Ok(text_report(checked_path.path(), page, args.limit)),
+    match cx.workspace.read_page(path, args.start_line, limit, &stop) {
+        Ok(page) => Ok(text_report(path, page, args.limit)),
         Err(failure) if failure.code == ErrorCode::IsDirectory => {
-            let at = checked_path.path().relative();
-            let may_list = cx.hidden_files.hidden_reason("LS", at).is_none();
-            if may_list { ls::list_whole(cx, checked_path) } else { Err(failure) }
+            let may_list = cx.hidden_files.hidden_reason("LS", path.relative()).is_none();
+            if may_list { ls::list_whole(cx, path) } else { Err(failure) }
         }
         // (No image is text: each has zero bytes near its beginning.)
-        Err(failure) if failure.code == ErrorCode::BinaryFile => {
-            image_report(cx, checked_path, failure)
-        }
+        Err(failure) if failure.code == ErrorCode::BinaryFile => image_report(cx, path, failure),
         Err(failure) => Err(failure),
     }
 }
 
-fn image_report(
-    cx: &ToolCx,
-    checked_path: &CheckedPath,
-    not_text: Failure,
-) -> Result<Report, Failure> {
-    let Some(picture) = cx.workspace.read_image(checked_path.path())? else { return Err(not_text) };
+fn image_report(cx: &ToolCx, path: &ProjectPath, not_text: Failure) -> Result<Report, Failure> {
+    let Some(picture) = cx.workspace.read_image(path)? else { return Err(not_text) };
     if !cx.takes_images {
         return Err(not_text.with_hint(
             "you receive no images: look at it with a command that knows the format, or ask the user to describe it",
         ));
     }
-    let at = checked_path.path().relative();
+    let at = path.relative();
     let report = stored_image(cx, picture, &format!("Read {at}"))?;
     Ok(Report { path: Some(at.to_owned()), ..report })
 }

@@ -83,9 +83,7 @@ impl TestProject {
     pub(super) async fn call(&self, tool: &dyn Tool, input: Value) -> Result<Report, Failure> {
         let Value::Object(input) = input else { panic!("no object: {input}") };
         let checked_path = tool.target(&input, &self.cx)?.checked_path;
-        let seen = checked_path
-            .as_ref()
-            .and_then(|checked_path| self.cx.workspace.snapshot(checked_path.path()));
+        let seen = checked_path.as_ref().and_then(|path| self.cx.workspace.snapshot(path));
         let cx = ToolCx { checked_path, expected_snapshot: seen, ..self.cx.clone() };
         tool.run(input, &cx).await
     }

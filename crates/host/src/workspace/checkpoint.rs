@@ -4,12 +4,10 @@
 
 mod file_history;
 mod git_state;
-mod hex;
 mod ignored;
 mod journal;
 mod manifest;
 mod outside_changes;
-mod overlap;
 mod pack;
 mod preview;
 mod restore;
@@ -28,16 +26,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::Workspace;
-use super::content::MAX_CHANGED;
+use super::replace::MAX_CHANGED;
 use agent_protocol::disk::{self, repository::RepositoryPlaces};
 pub(super) use git_state::{GitDirs, for_each_tracked};
-use journal::{Journal, Operation};
+use journal::{Journal, Operation, OperationLock};
 use manifest::{
     IncompleteScan, Manifest, ManifestEntry, ManifestScanner, PathChange, PathName, PathState,
     TICK, changes_between, stat,
 };
 use outside_changes::KnownFiles;
-use overlap::OverlapDetector;
 use pack::ContentPack;
 use parking_lot::Mutex;
 use undo_plan::UndoStep;
@@ -102,7 +99,6 @@ pub struct Checkpoints {
     settings: CheckpointSettings,
     scanner: ManifestScanner,
     journal: Journal,
-    overlap: OverlapDetector,
     store: OnceLock<Mutex<ContentPack>>,
     first: Mutex<FirstManifest>,
     state: Mutex<CheckpointState>,
@@ -156,7 +152,7 @@ pub struct OpenOperation {
     journal_bytes: u64,
     /// The manifest on disk, for the next process if this one is killed.
     open_file: Option<PathBuf>,
-    overlap: overlap::OperationLock,
+    overlap: OperationLock,
 }
 
 pub const USER_PROGRAMS: &str = "user programs";
@@ -183,7 +179,6 @@ impl Checkpoints {
         Self {
             scanner: ManifestScanner::new(root, closed, settings.limits),
             journal: Journal::new(&settings.session),
-            overlap: OverlapDetector::new(&settings.store),
             settings,
             store: OnceLock::new(),
             first: Mutex::new(FirstManifest::NotBegun),
@@ -221,7 +216,9 @@ impl Checkpoints {
             return Some(format!("a file has no checkpoint: {why}"));
         }
         let store = self.settings.store.display();
-        self.overlap.open().is_err().then(|| format!("{store} cannot be written"))
+        OperationLock::open(&self.settings.store)
+            .is_err()
+            .then(|| format!("{store} cannot be written"))
     }
 
     /// Records the state before an operation. Blocks. `guard` receives the repositories, if they are known, before a command;
@@ -232,7 +229,7 @@ impl Checkpoints {
         scope: OperationScope,
         guard: &dyn Fn(Option<&RepositoryPlaces>) -> bool,
     ) -> OpenOperation {
-        let overlap = self.overlap.begin();
+        let overlap = OperationLock::begin(&self.settings.store);
         let turn = self.state.lock().turn;
         let mut open_file = None;
         let before = match &scope {

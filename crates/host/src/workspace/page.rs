@@ -6,11 +6,10 @@ use std::io::{Read, Seek, SeekFrom};
 use encoding_rs::DecoderResult;
 
 use super::charset::{Charset, GUESSED_FROM, SNIFFED};
-use super::content::MAX_CHANGED;
-use super::path::check_is_regular;
+use super::replace::MAX_CHANGED;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot};
 use super::text::{LineEnding, binary_failure};
-use super::{CheckedPath, ProjectPath, Workspace, io_failure};
+use super::{ProjectPath, Workspace, io_failure};
 use agent_protocol::envelope::{ErrorCode, Failure};
 
 mod pager;
@@ -76,14 +75,13 @@ impl Workspace {
     /// `stop` is polled for cancellation (CANCELLED).
     pub fn read_page(
         &self,
-        checked_path: &CheckedPath,
+        path: &ProjectPath,
         from: i64,
         limit: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Page, Failure> {
-        check_is_regular(checked_path.path(), &self.metadata_with_suggestions(checked_path)?)?;
-        let path = checked_path.path();
-        let before = self.snapshots.get(path.absolute());
+        self.check_file(path)?;
+        let before = self.snapshots.lock().get(path.absolute());
         let (file, data) = Self::open_checked(path)?;
         let stat = FileStat::of(&data);
         let mut reading = PageReader { file, path, stop };
@@ -92,7 +90,7 @@ impl Workspace {
         let after = reading.file.metadata();
         let after = after.map_err(|error| io_failure(&error, "look at", path.relative()))?;
         if FileStat::of(&after) != stat {
-            self.snapshots.forget(path.absolute());
+            self.snapshots.lock().forget(path.absolute());
             page.unsteady = true;
             return Ok(page);
         }
@@ -101,11 +99,11 @@ impl Workspace {
             None => stat.size != before.stat.size || stat.mtime_ns != before.stat.mtime_ns,
         });
         let snapshot = Snapshot { stat, hash: scan.hash.unwrap_or_default() };
-        self.snapshots.record(path.absolute(), snapshot, scan.bytes);
+        self.snapshots.lock().record(path.absolute(), snapshot, scan.bytes);
         // A shortened line does not count as shown.
         if let (Ok(first), 0) = (u64::try_from(page.start_line), page.lines.n_cut) {
             let lines = first..first.saturating_add(page.lines.count);
-            self.snapshots.mark_shown(path.absolute(), lines, page.total_lines);
+            self.snapshots.lock().mark_shown(path.absolute(), lines, page.total_lines);
         }
         Ok(page)
     }

@@ -8,10 +8,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::Workspace;
-use super::failure::io_failure;
-use super::repository;
 use super::suggestions::entry_that_looks_like;
+use super::{Workspace, io_failure};
+use agent_protocol::disk::repository::{
+    FOLDERS_WITH_WORKTREES, GIT_FOLDERS, TEMPORARY_FOLDERS, is_git_file, is_one_of,
+    looks_like_repository,
+};
 use agent_protocol::disk::{LinkResolver, canonical_prefix, metadata_without_links};
 use agent_protocol::envelope::{ErrorCode, Failure};
 use agent_protocol::unescape_path;
@@ -70,10 +72,12 @@ impl GuardedPaths {
 const MAX_LINKS: usize = 40;
 
 /// A path inside the project (or an added folder), without symlinks. Only a [`Workspace`] creates one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// The permission check and the call use the same one, even if links in the original path change meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectPath {
     absolute: PathBuf,
     relative: String,
+    is_link: bool,
     through_git_link: bool,
 }
 
@@ -89,86 +93,43 @@ impl ProjectPath {
         &self.absolute
     }
 
-    pub(super) fn failure(&self, code: ErrorCode, message: impl Into<String>) -> Failure {
-        Failure::new(code, message).with_path(&self.relative)
-    }
-}
-
-/// A path that may be written. Only [`Workspace::check_writable`] creates one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WritablePath(ProjectPath);
-
-impl WritablePath {
-    /// The path.
-    pub fn path(&self) -> &ProjectPath {
-        &self.0
-    }
-}
-
-/// A resolved path, for the permission check and the call, even if links in the original path change meanwhile.
-#[derive(Clone, Debug)]
-pub struct CheckedPath {
-    path: ProjectPath,
-    is_link: bool,
-    data: Option<Metadata>,
-}
-
-impl CheckedPath {
-    /// The resolved path; nothing may exist there.
-    pub fn path(&self) -> &ProjectPath {
-        &self.path
-    }
-
     /// Whether the original path leads through a symlink.
     pub fn is_link(&self) -> bool {
         self.is_link
     }
 
-    /// Size in bytes, if it is a regular file.
-    pub fn file_size(&self) -> Option<u64> {
-        self.data.as_ref().filter(|data| data.is_file()).map(Metadata::len)
-    }
-
-    /// Discards the metadata, so that they are read again.
-    pub fn forget_metadata(&mut self) {
-        self.data = None;
+    pub(super) fn failure(&self, code: ErrorCode, message: impl Into<String>) -> Failure {
+        Failure::new(code, message).with_path(&self.relative)
     }
 }
 
 impl Workspace {
-    /// Resolves a path that is relative to the root or absolute inside it, and its links; it need not exist.
-    pub fn resolve(&self, path: &str) -> Result<ProjectPath, Failure> {
-        Ok(self.locate(path)?.path)
-    }
-
     /// The metadata of a path; `NOT_FOUND` with the three most similar existing names if there is nothing.
-    pub fn metadata_with_suggestions(
-        &self,
-        checked_path: &CheckedPath,
-    ) -> Result<Metadata, Failure> {
-        if let Some(data) = &checked_path.data {
-            return Ok(data.clone());
-        }
-        self.metadata(&checked_path.path).map_err(|failure| match failure.code {
-            ErrorCode::NotFound => self.not_found_failure(&checked_path.path),
+    pub fn metadata_with_suggestions(&self, path: &ProjectPath) -> Result<Metadata, Failure> {
+        self.metadata(path).map_err(|failure| match failure.code {
+            ErrorCode::NotFound => self.not_found_failure(path),
             _ => failure,
         })
     }
 
-    /// The path of an existing directory.
-    pub fn existing_directory(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
-        let path = &checked_path.path;
-        if self.metadata_with_suggestions(checked_path)?.is_dir() {
-            return Ok(path.clone());
+    /// `NOT_A_DIRECTORY` if the path is not an existing directory.
+    pub fn check_directory(&self, path: &ProjectPath) -> Result<(), Failure> {
+        if self.metadata_with_suggestions(path)?.is_dir() {
+            return Ok(());
         }
         let message = format!("{} is a file, not a directory", path.relative);
         Err(path.failure(ErrorCode::NotADirectory, message).with_hint("use its directory"))
     }
 
-    /// The path of a regular file. Others are not even opened: a FIFO blocks, and a device may have side effects.
-    pub fn existing_file(&self, checked_path: &CheckedPath) -> Result<ProjectPath, Failure> {
-        check_is_regular(&checked_path.path, &self.metadata_with_suggestions(checked_path)?)?;
-        Ok(checked_path.path.clone())
+    /// Fails if the path is no existing regular file. Others are not even opened: a FIFO blocks, and a device may have
+    /// side effects.
+    pub fn check_file(&self, path: &ProjectPath) -> Result<(), Failure> {
+        check_is_regular(path, &self.metadata_with_suggestions(path)?)
+    }
+
+    /// Size in bytes, if it is a regular file.
+    pub fn file_size(&self, path: &ProjectPath) -> Option<u64> {
+        self.metadata(path).ok().filter(Metadata::is_file).map(|data| data.len())
     }
 
     /// Whether the path exists. A path without access counts as existing: using it gives the error.
@@ -198,7 +159,7 @@ impl Workspace {
 
     /// `ACCESS_DENIED` if the agent may not write there: in `.git/` or another repository, in `.agent/` except its
     /// skills, commands and prompts, and in read-only folders.
-    pub fn check_writable(&self, path: &ProjectPath) -> Result<WritablePath, Failure> {
+    pub fn check_writable(&self, path: &ProjectPath) -> Result<(), Failure> {
         let refused = |reason: &str| {
             let message = format!("{} is protected: {reason}", path.relative);
             path.failure(ErrorCode::AccessDenied, message)
@@ -211,10 +172,10 @@ impl Workspace {
         if let Some(reason) = protection_reason(inside.iter()) {
             return Err(refused(reason));
         }
-        if path.through_git_link || repository::is_git_link_target(&path.absolute, root) {
+        if path.through_git_link || is_git_link_target(&path.absolute, root) {
             return Err(refused(BELONGS_TO_GIT));
         }
-        if let Some(folder) = repository::repository_owning(&path.absolute, root) {
+        if let Some(folder) = repository_owning(&path.absolute, root) {
             let folder = self.display(folder);
             return Err(refused(BELONGS_TO_GIT).with_hint(format!(
                 "the folder {folder} looks like a git repository; if it is a fixture, use a command to change it, or ask the user"
@@ -224,7 +185,7 @@ impl Workspace {
             return Err(refused("it runs or counts the next time the user does something")
                 .with_hint(format!("tell the user what to write there, or {ADD_FOLDER_HINT}")));
         }
-        Ok(WritablePath(path.clone()))
+        Ok(())
     }
 
     /// A path for display: relative to the root if it is inside, escaped if necessary.
@@ -249,6 +210,7 @@ impl Workspace {
         ProjectPath {
             absolute: path.to_owned(),
             relative: self.display(path),
+            is_link: false,
             through_git_link: false,
         }
     }
@@ -301,8 +263,8 @@ impl Workspace {
         self.writable_root(path).is_some() || self.readable.iter().any(|dir| path.starts_with(dir))
     }
 
-    /// Like [`Workspace::resolve`], with the metadata.
-    pub fn locate(&self, given: &str) -> Result<CheckedPath, Failure> {
+    /// Resolves a path that is relative to the root or absolute inside it, and its links; it need not exist.
+    pub fn resolve(&self, given: &str) -> Result<ProjectPath, Failure> {
         if given.contains('\0') {
             let message = "the path contains a NUL character";
             return Err(Failure::new(ErrorCode::InvalidParam, message)
@@ -310,26 +272,23 @@ impl Workspace {
         }
         // An escaped name is decoded if the decoded path exists: a name that contains `\\x` itself is shown escaped.
         match unescape_path(given).map(|raw| self.resolve_components(given, Path::new(&raw))) {
-            Some(Ok(checked_path)) if self.exists(&checked_path.path) => Ok(checked_path),
+            Some(Ok(path)) if self.exists(&path) => Ok(path),
             Some(_) | None => self.resolve_components(given, Path::new(given)),
         }
     }
 
     /// Works component by component, as the kernel does.
-    fn resolve_components(&self, given: &str, raw: &Path) -> Result<CheckedPath, Failure> {
+    fn resolve_components(&self, given: &str, raw: &Path) -> Result<ProjectPath, Failure> {
         let mut at = self.root.clone();
         let mut todo: Vec<OsString> = Vec::new();
         let mut links = 0;
         // Number of last components of `at` that do not exist.
         let mut missing = 0usize;
-        // The metadata of `at`.
-        let mut end = None;
         let mut by_git = false;
         let mut is_substitute = false;
         push_components(raw, &mut at, &mut todo);
         let found = loop {
             let Some(part) = todo.pop() else { break Ok(()) };
-            end = None;
             let was_substitute = std::mem::take(&mut is_substitute);
             if part == ".." {
                 missing = missing.saturating_sub(1);
@@ -371,7 +330,7 @@ impl Workspace {
                     break Err(Failure::new(ErrorCode::NotADirectory, message)
                         .with_hint("list the directory of that file with LS"));
                 }
-                Ok(data) => end = Some(data),
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let may_search = !was_substitute && self.contains(&at);
                     match Some(&at).filter(|_| may_search).and_then(|at| entry_that_looks_like(at))
@@ -403,8 +362,8 @@ impl Workspace {
                 .with_path(given));
         }
         found.map_err(|failure| failure.with_path(given))?;
-        let path = ProjectPath { through_git_link: by_git, ..self.project_path(&at) };
-        Ok(CheckedPath { path, is_link: links > 0, data: end })
+        let is_link = links > 0;
+        Ok(ProjectPath { is_link, through_git_link: by_git, ..self.project_path(&at) })
     }
 }
 
@@ -456,6 +415,47 @@ fn protection_reason<'a>(parts: impl Iterator<Item = &'a OsStr>) -> Option<&'sta
         }
     }
     None
+}
+
+/// The repository in this root that owns this path. User files inside a repository's folder, such as
+/// worktrees or a README, are not included. Most folders need no file access.
+fn repository_owning<'a>(path: &'a Path, root: &Path) -> Option<&'a Path> {
+    // Even with a `.git` next to `HEAD`: git still uses the repository for the worktrees that name the folder.
+    let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
+    folders.find(|folder| owns_path(folder, path) && looks_like_repository(folder))
+}
+
+/// In a repository, files belong to git that name programs or remotes, or whose change breaks the repository.
+fn owns_path(folder: &Path, path: &Path) -> bool {
+    let Ok(inside) = path.strip_prefix(folder) else { return false };
+    let Some(name) = inside.iter().next() else { return false };
+    let name = name.to_string_lossy();
+    let name = name.as_ref();
+    // A folder has a lock file, too.
+    let of_folder = name.strip_suffix(".lock").unwrap_or(name);
+    is_git_file(name)
+        || is_one_of(of_folder, &[GIT_FOLDERS, TEMPORARY_FOLDERS])
+        || is_one_of(of_folder, &[FOLDERS_WITH_WORKTREES]) && !is_in_worktree(folder, path)
+}
+
+/// A folder between the two is a worktree, not part of git's own folders.
+fn is_in_worktree(repository: &Path, path: &Path) -> bool {
+    let between = path
+        .ancestors()
+        .skip(1)
+        .take_while(|folder| folder.starts_with(repository) && *folder != repository);
+    let between = between.filter(|folder| folder.parent() != Some(repository));
+    let mut places = between.map(|folder| folder.join(".git"));
+    places.any(|place| fs::symlink_metadata(place).is_ok())
+}
+
+/// True for the file that names a folder's repository, if `.git` in the folder is a link to that file.
+fn is_git_link_target(path: &Path, root: &Path) -> bool {
+    let mut folders = path.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
+    folders.any(|folder| {
+        let link = folder.join(".git");
+        link.is_symlink() && fs::canonicalize(link).is_ok_and(|file| file == path)
+    })
 }
 
 /// Ignores case: some file systems do not distinguish it.

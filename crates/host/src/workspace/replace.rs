@@ -1,10 +1,10 @@
 //! Replaces or creates files atomically, without losing concurrent changes.
 //!
+//! The optimistic lock: a file is changed only if its bytes are those of a snapshot that was read ([`Workspace::read_unchanged`]).
 //! A temporary file in the same folder is exchanged with the target; if the bytes of the old file changed since the
 //! read, the exchange is reversed. A crash at any time leaves either the old or the new file complete.
 
-use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,16 +12,17 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::diff::Diff;
 use super::open::is_read_only;
 use super::snapshot::{FileStat, MAX_KEPT, Snapshot, hash};
-use super::{ProjectPath, Workspace, WritablePath, io_failure};
+use super::text::{Text, plain};
+use super::{Author, ProjectPath, Workspace, io_failure};
 use agent_protocol::disk;
 use agent_protocol::envelope::{ErrorCode, Failure};
 
 mod target_folder;
 #[cfg(test)]
 mod tests;
-mod writers;
 
 use target_folder::{ConcurrentWrite, ExchangedFile, TargetFolder, TemporaryFile, TemporaryState};
 
@@ -29,54 +30,127 @@ use target_folder::{ConcurrentWrite, ExchangedFile, TargetFolder, TemporaryFile,
 const MAX_SWAPS: usize = 1000;
 /// For a program that has the file open for writing.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(1);
+/// A text of this size in bytes is never cut in a result.
+const MAX_UNCUT: usize = 1000;
+/// Size limit in bytes: a changed file has to fit into memory several times.
+pub(super) const MAX_CHANGED: u64 = 256 * 1024 * 1024;
 
-/// The result of a successful change.
+/// The current bytes of a file with their snapshot.
 #[derive(Clone, Debug)]
-pub struct WriteResult {
+pub struct FileContent {
+    pub bytes: Vec<u8>,
     pub snapshot: Snapshot,
-    /// True if the old file had other names (hard links), which still have the old content.
-    pub split_hard_link: bool,
-}
-
-/// The content of a new file.
-pub(super) struct NewContent<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) hash: String,
-}
-
-impl<'a> NewContent<'a> {
-    pub(super) fn of(bytes: &'a [u8]) -> Self {
-        Self { bytes, hash: hash(bytes) }
-    }
+    /// The authors of changes since the read that were accepted.
+    pub changed_by: Vec<Author>,
 }
 
 impl Workspace {
-    /// Replaces the content of an existing file, if it still matches `seen`; else `CONFLICT`.
-    pub fn replace(
+    /// The bytes of a file that is to be changed. `NOT_READ` without `seen`, except for an empty file. If the bytes have
+    /// changed `CONFLICT`, unless only operations of the session changed them and the caller `accepts` that.
+    pub fn read_unchanged(
         &self,
-        path: &WritablePath,
-        seen: &Snapshot,
-        bytes: &[u8],
-    ) -> Result<WriteResult, Failure> {
-        self.replace_file(path.path(), seen, &NewContent::of(bytes))
+        path: &ProjectPath,
+        seen: Option<&Snapshot>,
+        accepts: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<FileContent, Failure> {
+        let mut changed_by = Vec::new();
+        let (mut file, data) = self.open_file(path)?;
+        let stat = FileStat::of(&data);
+        let Some(seen) = seen else {
+            if stat.size == 0 {
+                let (bytes, snapshot) = (Vec::new(), Snapshot::new(stat, &[]));
+                return Ok(FileContent { bytes, snapshot, changed_by });
+            }
+            let message = "File not read. You must read before editing.";
+            return Err(path.failure(ErrorCode::NotRead, message));
+        };
+        if stat.size > MAX_CHANGED {
+            let (name, size) = (path.relative(), stat.size);
+            let message =
+                format!("{name} has {size} bytes; files over 256 MiB are not changed by tools");
+            return Err(path
+                .failure(ErrorCode::TooLarge, message)
+                .with_hint("use a command that works on streams, such as sed"));
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(stat.size).unwrap_or(0));
+        file.read_to_end(&mut bytes)
+            .map_err(|error| io_failure(&error, "read", path.relative()))?;
+        let snapshot = Snapshot::new(stat, &bytes);
+        if snapshot.hash != seen.hash {
+            let checkpoints = self.checkpoints().filter(|_| accepts(&bytes));
+            changed_by = checkpoints.map_or(Vec::new(), |checkpoints| {
+                checkpoints.authors_of_change(path.absolute(), seen, &snapshot.hash)
+            });
+            if changed_by.is_empty() {
+                return Err(self.change_conflict(path, seen, Some((&stat, &bytes))));
+            }
+        }
+        Ok(FileContent { bytes, snapshot, changed_by })
     }
 
-    /// Creates a file with its missing parent folders; `CONFLICT` if it exists.
-    pub fn create(&self, path: &WritablePath, bytes: &[u8]) -> Result<WriteResult, Failure> {
-        let (path, new) = (path.path(), &NewContent::of(bytes));
+    /// `CONFLICT`, with the changes since the read if the old bytes are still available: if all are shown, they count as
+    /// a read. Else the snapshot is dropped. `now`: `None` if the file was deleted.
+    pub fn change_conflict(
+        &self,
+        path: &ProjectPath,
+        seen: &Snapshot,
+        now: Option<(&FileStat, &[u8])>,
+    ) -> Failure {
+        let old = self.snapshots.lock().bytes(path.absolute());
+        let was_shown = self.is_fully_shown(path);
+        self.forget_snapshot(path);
+        let Some((stat, new)) = now else {
+            let message = format!("File changed since last read: {} was deleted", path.relative());
+            return path
+                .failure(ErrorCode::Conflict, message)
+                .with_hint("if it is to be there again, create it with Write");
+        };
+        let mut failure = path.failure(ErrorCode::Conflict, "File changed since last read");
+        let old = old.filter(|old| hash(old) == seen.hash);
+        if let Some(old) = old {
+            let names = ("as you read it", "as it is now");
+            let diff = Diff::between(&decode_lossily(&old), &decode_lossily(new), names);
+            if diff.truncated {
+                failure = failure.with_data("diff_truncated", true);
+            } else if !diff.text.is_empty() {
+                let snapshot = Snapshot::new(*stat, new);
+                self.snapshots.lock().record(path.absolute(), snapshot, Some(new.to_vec()));
+                let is_whole = was_shown && diff.text.len() <= MAX_UNCUT;
+                self.snapshots.lock().set_shown(path.absolute(), is_whole);
+            }
+            failure = failure.with_data("diff_preview", diff.text);
+        }
+        failure
+    }
+
+    /// Replaces the content of an existing file that may be written, if it still matches `seen`; else `CONFLICT`. True if
+    /// the old file had other names (hard links), which still have the old content.
+    pub fn replace(
+        &self,
+        path: &ProjectPath,
+        seen: &Snapshot,
+        bytes: &[u8],
+    ) -> Result<bool, Failure> {
+        self.check_writable(path)?;
+        self.replace_file(path, seen, bytes)
+    }
+
+    /// Creates a file that may be written, with its missing parent folders; `CONFLICT` if it exists.
+    pub fn create(&self, path: &ProjectPath, bytes: &[u8]) -> Result<(), Failure> {
+        self.check_writable(path)?;
         let mut folders = Vec::new();
         let created = make_parents(path.absolute(), &mut folders).and_then(|()| {
             let target_folder = TargetFolder::open(path.absolute())?;
             if let Some(folder) = path.absolute().parent() {
                 self.remove_leftovers_once(folder);
             }
-            let mut file = target_folder.write_temporary(new, "", None)?;
-            target_folder.rename_if_absent(&mut file)?;
+            let mut new = target_folder.write_temporary(bytes, "", None)?;
+            target_folder.rename_if_absent(&mut new)?;
             target_folder.sync_folder();
-            file.file.try_clone()
+            Ok(self.record_write(path, &new))
         });
         match created {
-            Ok(file) => self.record_write(path, &file, new, false),
+            Ok(recorded) => recorded,
             Err(error) => {
                 for folder in folders.iter().rev() {
                     remove_created_folder(folder);
@@ -95,8 +169,8 @@ impl Workspace {
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
-        new: &NewContent<'_>,
-    ) -> Result<WriteResult, Failure> {
+        bytes: &[u8],
+    ) -> Result<bool, Failure> {
         let failed = |error: io::Error| io_failure(&error, "write", path.relative());
         let target_folder = TargetFolder::open(path.absolute()).map_err(failed)?;
         if let Some(folder) = path.absolute().parent() {
@@ -114,14 +188,14 @@ impl Workspace {
         if FileStat::of(&data) != seen.stat {
             self.read_unchanged(path, Some(seen), |_| false)?;
         }
-        let mut file =
-            target_folder.write_temporary(new, &seen.hash, Some((&old, &data))).map_err(failed)?;
-        match target_folder.exchange(&file) {
-            Ok(true) => self.verify_exchange(path, seen, &target_folder, &mut file, new)?,
+        let like = Some((&old, &data));
+        let mut new = target_folder.write_temporary(bytes, &seen.hash, like).map_err(failed)?;
+        match target_folder.exchange(&new) {
+            Ok(true) => self.verify_exchange(path, seen, &target_folder, &mut new)?,
             // Without an exchange: one more check, then a rename.
             Ok(false) => {
                 self.read_unchanged(path, Some(seen), |_| false)?;
-                target_folder.rename_over(&mut file).map_err(failed)?;
+                target_folder.rename_over(&mut new).map_err(failed)?;
                 target_folder.sync_folder();
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -129,7 +203,8 @@ impl Workspace {
             }
             Err(error) => return Err(failed(error)),
         }
-        self.record_write(path, &file.file, new, data.nlink() > 1)
+        self.record_write(path, &new)?;
+        Ok(data.nlink() > 1)
     }
 
     /// Checks the old file after the exchange. If it does not match `seen`, it is put back, and so is
@@ -140,7 +215,6 @@ impl Workspace {
         seen: &Snapshot,
         target_folder: &TargetFolder,
         temporary: &mut TemporaryFile<'_>,
-        new: &NewContent<'_>,
     ) -> Result<(), Failure> {
         // The temporary name now belongs to a file of another process.
         temporary.state = TemporaryState::Kept;
@@ -167,10 +241,8 @@ impl Workspace {
             exchanged = target_folder.inspect_after_writes(temporary, until);
             let Ok(held) = &exchanged else { continue };
             let is_ours = Some(held.identity) == ours;
-            if is_ours && held.hash.as_deref() != Some(&*new.hash) {
-                let failure =
-                    self.recover_concurrent_write(path, seen, target_folder, temporary, new);
-                return Err(failure);
+            if is_ours && held.hash.as_ref() != Some(&temporary.hash) {
+                return Err(self.recover_concurrent_write(path, seen, target_folder, temporary));
             }
             // A file that was in the temporary place before came from the target: its own author has replaced it.
             if is_ours || held_before.contains(held) {
@@ -192,9 +264,8 @@ impl Workspace {
         seen: &Snapshot,
         target_folder: &TargetFolder,
         temporary: &mut TemporaryFile<'_>,
-        new: &NewContent<'_>,
     ) -> Failure {
-        let result = match temporary.detect_concurrent_write(new) {
+        let result = match temporary.detect_concurrent_write() {
             // The appended bytes are moved to the other file.
             Ok(ConcurrentWrite::Appended(more)) => target_folder.append(&more),
             // The author of the file replaced the whole content.
@@ -230,7 +301,7 @@ impl Workspace {
         temporary: &TemporaryFile<'_>,
         error: &io::Error,
     ) -> Failure {
-        self.snapshots.forget(path.absolute());
+        self.snapshots.lock().forget(path.absolute());
         let shown = self.display(&path.absolute().with_file_name(&temporary.name));
         let message = format!(
             "{} was changed by another process meanwhile ({error}); another version of it is in {shown}",
@@ -239,22 +310,16 @@ impl Workspace {
         path.failure(ErrorCode::Conflict, message).with_hint("Read both, and report it to the user")
     }
 
-    fn record_write(
-        &self,
-        path: &ProjectPath,
-        file: &File,
-        new: &NewContent<'_>,
-        split_hard_link: bool,
-    ) -> Result<WriteResult, Failure> {
-        let data =
-            file.metadata().map_err(|error| io_failure(&error, "look at", path.relative()))?;
+    fn record_write(&self, path: &ProjectPath, new: &TemporaryFile<'_>) -> Result<(), Failure> {
+        let data = new.file.metadata();
+        let data = data.map_err(|error| io_failure(&error, "look at", path.relative()))?;
         let snapshot = Snapshot { stat: FileStat::of(&data), hash: new.hash.clone() };
         let kept = (new.bytes.len() <= MAX_KEPT).then(|| new.bytes.to_owned());
         // A new or empty file counts as shown, and one that was shown completely.
-        let is_shown = self.snapshots.is_shown(path.absolute()).unwrap_or(true);
-        self.snapshots.record(path.absolute(), snapshot.clone(), kept);
-        self.snapshots.set_shown(path.absolute(), is_shown);
-        Ok(WriteResult { snapshot, split_hard_link })
+        let is_shown = self.snapshots.lock().is_shown(path.absolute()).unwrap_or(true);
+        self.snapshots.lock().record(path.absolute(), snapshot, kept);
+        self.snapshots.lock().set_shown(path.absolute(), is_shown);
+        Ok(())
     }
 }
 
@@ -282,5 +347,12 @@ fn remove_created_folder(folder: &Path) {
         && let Ok(parent) = disk::open_folder(parent)
     {
         let _ = rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR);
+    }
+}
+
+fn decode_lossily(bytes: &[u8]) -> String {
+    match Text::decode(bytes.to_vec(), "") {
+        Ok(text) => text.into_plain(),
+        Err(_) => plain(&String::from_utf8_lossy(bytes)).into_owned(),
     }
 }

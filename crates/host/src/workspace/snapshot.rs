@@ -1,14 +1,12 @@
 //! Snapshots of files as they were read: the ledger that later changes are checked against.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Seek};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 use agent_protocol::disk;
 
@@ -99,26 +97,20 @@ pub struct CutLines {
     pub end: i64,
 }
 
+/// The snapshots of the files that were read or written in this session.
 #[derive(Debug, Default)]
 pub(super) struct Snapshots {
-    ledger: Mutex<SnapshotTable>,
-}
-
-#[derive(Debug, Default)]
-struct SnapshotTable {
     entries: HashMap<PathBuf, SnapshotEntry>,
-    /// Paths with stored bytes, oldest first.
-    kept: BTreeMap<u64, PathBuf>,
-    next: u64,
-    n_kept: usize,
+    n_records: u64,
 }
 
 #[derive(Debug)]
 struct SnapshotEntry {
     snapshot: Snapshot,
     shown: ShownLines,
-    /// The stored bytes, and their key in `kept`.
-    bytes: Option<(u64, Arc<Vec<u8>>)>,
+    bytes: Option<Arc<Vec<u8>>>,
+    /// The number of the record.
+    number: u64,
 }
 
 /// Line ranges of the file that were shown since its bytes last changed.
@@ -145,46 +137,51 @@ impl ShownLines {
 }
 
 impl Snapshots {
-    pub(super) fn record(&self, path: &Path, snapshot: Snapshot, bytes: Option<Vec<u8>>) {
+    pub(super) fn record(&mut self, path: &Path, snapshot: Snapshot, bytes: Option<Vec<u8>>) {
         let bytes = bytes.filter(|bytes| bytes.len() <= MAX_KEPT).map(|mut bytes| {
             bytes.shrink_to_fit();
             Arc::new(bytes)
         });
-        let mut ledger = self.ledger.lock();
-        let known = ledger.entries.get(path).filter(|known| known.snapshot.hash == snapshot.hash);
+        let known = self.entries.get(path).filter(|known| known.snapshot.hash == snapshot.hash);
         let shown = known.map(|known| known.shown.clone()).unwrap_or_default();
-        ledger.remove(path);
-        let bytes = bytes.map(|bytes| (ledger.keep(path, bytes.len()), bytes));
-        ledger.entries.insert(path.to_owned(), SnapshotEntry { snapshot, shown, bytes });
-        while ledger.n_kept > MAX_KEPT_IN_ALL
-            && let Some((_, oldest)) = ledger.kept.pop_first()
+        self.n_records += 1;
+        let entry = SnapshotEntry { snapshot, shown, bytes, number: self.n_records };
+        self.entries.insert(path.to_owned(), entry);
+        let mut n_kept: usize = self.entries.values().map(SnapshotEntry::n_bytes).sum();
+        while n_kept > MAX_KEPT_IN_ALL
+            && let Some(oldest) = self
+                .entries
+                .values_mut()
+                .filter(|entry| entry.bytes.is_some())
+                .min_by_key(|entry| entry.number)
         {
-            ledger.drop_bytes(&oldest);
+            n_kept -= oldest.n_bytes();
+            oldest.bytes = None;
         }
     }
 
     pub(super) fn get(&self, path: &Path) -> Option<Snapshot> {
-        Some(self.ledger.lock().entries.get(path)?.snapshot.clone())
+        Some(self.entries.get(path)?.snapshot.clone())
     }
 
     pub(super) fn bytes(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
-        Some(Arc::clone(&self.ledger.lock().entries.get(path)?.bytes.as_ref()?.1))
+        self.entries.get(path)?.bytes.clone()
     }
 
     /// `total`: the number of lines of the file, if it was counted.
-    pub(super) fn mark_shown(&self, path: &Path, lines: Range<u64>, total: Option<u64>) {
-        if let Some(entry) = self.ledger.lock().entries.get_mut(path) {
+    pub(super) fn mark_shown(&mut self, path: &Path, lines: Range<u64>, total: Option<u64>) {
+        if let Some(entry) = self.entries.get_mut(path) {
             entry.shown.lines.push(lines);
             entry.shown.lines.sort_by_key(|lines| lines.start);
             entry.shown.total = total.or(entry.shown.total);
         }
     }
 
-    pub(super) fn mark_unshown(&self, path: &Path, cut: &CutLines) {
+    pub(super) fn mark_unshown(&mut self, path: &Path, cut: &CutLines) {
         // Lines that are counted from the end were not recorded.
         let number = |line: i64| u64::try_from(line).unwrap_or_default();
         let read = number(cut.lines.start)..number(cut.lines.end);
-        if let Some(entry) = self.ledger.lock().entries.get_mut(path)
+        if let Some(entry) = self.entries.get_mut(path)
             && let Some(shown) = entry.shown.lines.iter_mut().find(|shown| **shown == read)
         {
             shown.end = number(cut.end);
@@ -192,49 +189,32 @@ impl Snapshots {
     }
 
     /// If not `is_whole`, no line counts as shown.
-    pub(super) fn set_shown(&self, path: &Path, is_whole: bool) {
-        if let Some(entry) = self.ledger.lock().entries.get_mut(path) {
+    pub(super) fn set_shown(&mut self, path: &Path, is_whole: bool) {
+        if let Some(entry) = self.entries.get_mut(path) {
             entry.shown = ShownLines { is_whole, ..ShownLines::default() };
         }
     }
 
     /// `None` if the file was not read.
     pub(super) fn is_shown(&self, path: &Path) -> Option<bool> {
-        Some(self.ledger.lock().entries.get(path)?.shown.is_complete())
+        Some(self.entries.get(path)?.shown.is_complete())
     }
 
     pub(super) fn first_missing(&self, path: &Path) -> u64 {
-        self.ledger.lock().entries.get(path).map_or(1, |entry| entry.shown.first_missing())
+        self.entries.get(path).map_or(1, |entry| entry.shown.first_missing())
     }
 
-    pub(super) fn forget(&self, path: &Path) {
-        self.ledger.lock().remove(path);
-    }
-
-    pub(super) fn known_snapshots(&self) -> Vec<(PathBuf, Snapshot)> {
-        let ledger = self.ledger.lock();
-        ledger.entries.iter().map(|(path, entry)| (path.clone(), entry.snapshot.clone())).collect()
-    }
-}
-
-impl SnapshotTable {
-    fn keep(&mut self, path: &Path, n_bytes: usize) -> u64 {
-        self.next += 1;
-        self.kept.insert(self.next, path.to_owned());
-        self.n_kept += n_bytes;
-        self.next
-    }
-
-    fn remove(&mut self, path: &Path) {
-        self.drop_bytes(path);
+    pub(super) fn forget(&mut self, path: &Path) {
         self.entries.remove(path);
     }
 
-    fn drop_bytes(&mut self, path: &Path) {
-        let entry = self.entries.get_mut(path);
-        if let Some((place, bytes)) = entry.and_then(|entry| entry.bytes.take()) {
-            self.kept.remove(&place);
-            self.n_kept -= bytes.len();
-        }
+    pub(super) fn known_snapshots(&self) -> Vec<(PathBuf, Snapshot)> {
+        self.entries.iter().map(|(path, entry)| (path.clone(), entry.snapshot.clone())).collect()
+    }
+}
+
+impl SnapshotEntry {
+    fn n_bytes(&self) -> usize {
+        self.bytes.as_ref().map_or(0, |bytes| bytes.len())
     }
 }

@@ -25,18 +25,14 @@ fn project(files: &[(&str, &str)]) -> (TempDir, Workspace) {
 }
 
 fn read(workspace: &Workspace, path: &str) -> Snapshot {
-    let found = workspace.locate(path).unwrap();
-    workspace.read_page(&found, 1, 10, &|| false).unwrap();
-    workspace.snapshot(found.path()).unwrap()
+    let path = workspace.resolve(path).unwrap();
+    workspace.read_page(&path, 1, 10, &|| false).unwrap();
+    workspace.snapshot(&path).unwrap()
 }
 
 fn walked(workspace: &Workspace, base: &str, rules: WalkRules) -> Vec<String> {
     let met = Mutex::new(Vec::new());
-    let walk = Walk {
-        base: workspace.existing_directory(&workspace.locate(base).unwrap()).unwrap(),
-        rules,
-        depth: None,
-    };
+    let walk = Walk { base: workspace.resolve(base).unwrap(), rules, depth: None };
     workspace.walk(&walk, || {
         Box::new(|entry| {
             if entry.kind() == FileKind::File {
@@ -119,8 +115,8 @@ fn restored_snapshots_are_used_and_changes_listed() {
     let (dir, workspace) = project(&[("a", "one\n"), ("b", "two\n")]);
     let (a, b) = (read(&workspace, "a"), read(&workspace, "b"));
     let later = Workspace::open(dir.path(), &[]).unwrap();
-    let path = later.existing_file(&later.locate("a").unwrap()).unwrap();
-    later.snapshots.record(path.absolute(), a.clone(), None);
+    let path = later.resolve("a").unwrap();
+    later.snapshots.lock().record(path.absolute(), a.clone(), None);
     assert_eq!(later.snapshot(&path), Some(a.clone()));
     assert_eq!((a.stat.size, a.hash.len()), (4, 64));
     assert_ne!(a.hash, b.hash);
@@ -129,7 +125,7 @@ fn restored_snapshots_are_used_and_changes_listed() {
     fs::write(dir.path().join("a"), "ONE\n").unwrap();
     fs::remove_file(dir.path().join("b")).unwrap();
     assert_eq!(workspace.files_changed_since_read(true), ["a", "b"]);
-    let failure = later.replace(&later.check_writable(&path).unwrap(), &a, b"x").unwrap_err();
+    let failure = later.replace(&path, &a, b"x").unwrap_err();
     assert_eq!(failure.code, ErrorCode::Conflict);
     // After a resume the old bytes are lost, so there is no diff.
     assert!(!failure.data.contains_key("diff_preview"));
@@ -140,12 +136,9 @@ fn restored_snapshots_are_used_and_changes_listed() {
 fn failed_create_leaves_nothing_behind() {
     let (dir, workspace) = project(&[("a", "one\n")]);
     let long = format!("x/y/{}", "n".repeat(300));
-    let failed = workspace
-        .resolve(&long)
-        .and_then(|path| workspace.create(&workspace.check_writable(&path)?, b"x"));
+    let failed = workspace.resolve(&long).and_then(|path| workspace.create(&path, b"x"));
     assert_eq!(failed.unwrap_err().code, ErrorCode::InvalidParam);
-    let path = workspace.existing_file(&workspace.locate("a").unwrap()).unwrap();
-    let path = workspace.check_writable(&path).unwrap();
+    let path = workspace.resolve("a").unwrap();
     assert_eq!(workspace.create(&path, b"x").unwrap_err().code, ErrorCode::Conflict);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     assert_eq!(fs::read_to_string(dir.path().join("a")).unwrap(), "one\n");
@@ -155,11 +148,10 @@ fn failed_create_leaves_nothing_behind() {
 fn concurrent_replaces_are_serialised() {
     let (dir, workspace) = project(&[("a", "0")]);
     let count = |workspace: &Workspace| {
-        let found = workspace.locate("a").unwrap();
-        let path = found.path();
+        let path = &workspace.resolve("a").unwrap();
         let mut n_done = 0;
         for _ in 0..100 {
-            workspace.read_page(&found, 1, 1, &|| false).unwrap();
+            workspace.read_page(path, 1, 1, &|| false).unwrap();
             // A file that keeps changing while it is read has no snapshot.
             let Some(seen) = workspace.snapshot(path) else { continue };
             let Ok(content) = workspace.read_unchanged(path, Some(&seen), |_| false) else {
@@ -167,8 +159,7 @@ fn concurrent_replaces_are_serialised() {
             };
             let number: u32 = String::from_utf8(content.bytes).unwrap().parse().unwrap();
             let next = (number + 1).to_string();
-            let writable = workspace.check_writable(path).unwrap();
-            n_done += u32::from(workspace.replace(&writable, &seen, next.as_bytes()).is_ok());
+            n_done += u32::from(workspace.replace(path, &seen, next.as_bytes()).is_ok());
         }
         n_done
     };
@@ -190,13 +181,7 @@ fn extended_attributes_are_kept() {
         return; // This file system has none.
     }
     let seen = read(&workspace, "a");
-    workspace
-        .replace(
-            &workspace.check_writable(&workspace.resolve("a").unwrap()).unwrap(),
-            &seen,
-            b"two\n",
-        )
-        .unwrap();
+    workspace.replace(&workspace.resolve("a").unwrap(), &seen, b"two\n").unwrap();
     let mut value = [0; 16];
     let length = rustix::fs::getxattr(dir.path().join("a"), "user.note", &mut value).unwrap();
     assert_eq!(&value[..length], b"kept");

@@ -123,6 +123,11 @@ impl Text {
         self.plain.as_deref().unwrap_or(&self.raw)
     }
 
+    /// Like [`Text::plain`].
+    pub fn into_plain(self) -> String {
+        self.plain.unwrap_or(self.raw)
+    }
+
     /// The encoding of the file.
     pub fn charset(&self) -> Charset {
         self.charset

@@ -145,7 +145,8 @@ async fn external_changes_are_noted_and_own_ones_are_not() {
     desk.file("a", "one\n");
     let read = read::tool();
     desk.call_ok(&read, json!({"path": "a"})).await;
-    desk.call_ok(&crate::tools::write::tool(), json!({"path": "a", "content": "two\n"})).await;
+    desk.call_ok(&crate::tools::change::write_tool(), json!({"path": "a", "content": "two\n"}))
+        .await;
     let own = desk.call_ok(&read, json!({"path": "a"})).await;
     assert!(!own.text.contains("externally"), "{}", own.text);
     desk.file("a", "three\n");
@@ -165,7 +166,7 @@ async fn large_file_is_paged_and_editable() {
     let last = desk.call_ok(&read::tool(), json!({"path": "log", "start_line": -1})).await;
     assert_eq!(last.data["start_line"], 40 * 1024);
     let edit = json!({"path": "log", "old_string": "first", "new_string": "once"});
-    desk.call_ok(&crate::tools::edit::tool(), edit).await;
+    desk.call_ok(&crate::tools::change::edit_tool(), edit).await;
     assert!(desk.bytes("log").starts_with(b"oncexx"));
 }
 
@@ -219,7 +220,7 @@ async fn constantly_changing_file_has_a_page_but_no_snapshot() {
     writer.join().unwrap();
     assert!(page.text.contains("read it again before you change it"), "{}", page.text);
     let edit = json!({"path": "log", "old_string": "a line\n", "new_string": "x\n"});
-    desk.call_fails(&crate::tools::edit::tool(), edit, ErrorCode::NotRead).await;
+    desk.call_fails(&crate::tools::change::edit_tool(), edit, ErrorCode::NotRead).await;
 }
 
 #[tokio::test]

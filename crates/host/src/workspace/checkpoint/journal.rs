@@ -1,9 +1,11 @@
-//! The journal of a session: the changes of its operations, one line of JSON each.
+//! The operations of a session: the journal of their changes, one line of JSON each, and the lock that they hold.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{FcntlArg, fcntl};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,7 @@ use super::{append_line, now_ms};
 use agent_protocol::disk;
 
 pub(super) const FILE: &str = "operations.jsonl";
+const LOCK_FILE: &str = "operations.lock";
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Operation {
@@ -103,6 +106,45 @@ pub(super) fn own_operations(operations: &[Operation]) -> Vec<&Operation> {
     let mut own = effective_operations(operations);
     own.retain(|operation| operation.undoes.is_empty());
     own
+}
+
+/// By which operations of different sessions that run at the same time notice each other: a shared lock on a file of the
+/// store. One that began earlier holds it when this one begins; one that began later has appended a byte when this one
+/// ends. Without a file, overlaps are not detected.
+pub(super) struct OperationLock(Option<(File, u64, bool)>);
+
+impl OperationLock {
+    /// The file of the store.
+    pub(super) fn open(store: &Path) -> io::Result<File> {
+        disk::create_folder_all(store, 0o700)?;
+        disk::open_for_append(&store.join(LOCK_FILE), true)
+    }
+
+    pub(super) fn begin(store: &Path) -> Self {
+        let begin = || {
+            let mut file = Self::open(store)?;
+            // In this order, each of two operations that begin at the same time sees the lock or the byte of the other.
+            fcntl(&file, FcntlArg::F_OFD_SETLK(&lock(libc::F_RDLCK)))?;
+            file.write_all(b".")?;
+            let length = file.stream_position()?;
+            let mut found = lock(libc::F_WRLCK);
+            fcntl(&file, FcntlArg::F_OFD_GETLK(&mut found))?;
+            let is_shared = i32::from(found.l_type) != libc::F_UNLCK;
+            Ok::<_, io::Error>((file, length, is_shared))
+        };
+        Self(begin().ok())
+    }
+
+    /// True if another operation ran at the same time.
+    pub(super) fn end(self) -> bool {
+        let Some((file, length, is_shared)) = self.0 else { return false };
+        is_shared || file.metadata().is_ok_and(|data| data.len() != length)
+    }
+}
+
+fn lock(kind: i32) -> libc::flock {
+    let [kind, whence] = [kind, libc::SEEK_SET].map(|value| i16::try_from(value).unwrap_or(0));
+    libc::flock { l_type: kind, l_whence: whence, l_start: 0, l_len: 1, l_pid: 0 }
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl PathStat {
 pub(super) enum PathState {
     File {
         mode: u32,
-        #[serde(with = "super::hex")]
+        #[serde(with = "hex")]
         hash: Hash,
     },
     Link {
@@ -84,6 +84,24 @@ pub(super) enum PathState {
         why: String,
         stat: PathStat,
     },
+}
+
+/// A hash as hexadecimal text.
+mod hex {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Hash;
+
+    pub(super) fn serialize<S: Serializer>(hash: &Hash, serializer: S) -> Result<S::Ok, S::Error> {
+        hash.to_hex().as_str().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Hash, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Hash::from_hex(text).map_err(serde::de::Error::custom)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -358,7 +376,9 @@ impl ManifestScanner {
         // A symlink in place of a parent directory leads to another file.
         disk::metadata_without_links(&path).ok()?;
         let met = ScannedPath::new(name.as_os_str().as_bytes(), stat(&path).ok()?);
-        self.read_entries(vec![met], &[], pack, None, max_bytes).pop()
+        let (index, taken) = (&HashMap::new(), now());
+        let reader = EntryReader { scanner: self, pack, index, max_bytes, taken };
+        reader.read_entry(met).map(Arc::new)
     }
 
     pub(super) fn has_unsaved(&self, now: &Manifest, paths: &[PathBuf], is_tracked: bool) -> bool {

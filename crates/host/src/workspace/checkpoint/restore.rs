@@ -13,14 +13,13 @@ use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
 use super::git_state::{GitDirs, is_same_index};
-use super::journal::{Journal, Operation};
+use super::journal::{Journal, Operation, OperationLock};
 use super::manifest::{ManifestEntry, PathChange, PathName, PathState, stat};
 use super::pack::StoredContent;
 use super::undo_plan::{MinorReason, UndoPlan, UndoStep, select_operations};
 use super::{
     Checkpoints, Hash, OPEN_OPERATION_PREFIX, changes_between, display_name, is_directory,
 };
-use crate::workspace::replace::NewContent;
 use crate::workspace::snapshot::{FileStat, Snapshot};
 use crate::workspace::{ProjectPath, Workspace};
 use agent_protocol::disk;
@@ -145,7 +144,7 @@ impl Workspace {
         let is_index = |name: &PathName| dirs.is_some_and(|dirs| dirs.is_of_index(name.as_path()));
         let restores_git = git || of_git.steps.keys().all(is_index);
 
-        let overlap = checkpoints.overlap.begin();
+        let overlap = OperationLock::begin(&checkpoints.settings.store);
         let mut report = UndoReport { turns, files: Vec::new(), git_skipped: None };
         let (mut of_files, mut done) = self.execute_plan(checkpoints, &files, force, checkpoints);
         for change in &mut of_files {
@@ -345,7 +344,7 @@ impl Workspace {
         let mut now = Vec::new();
         io::Read::read_to_end(&mut file, &mut now)?;
         let seen = Snapshot::new(FileStat::of(&data), &now);
-        self.replace_file(path, &seen, &NewContent::of(bytes)).map(drop).map_err(failed)
+        self.replace_file(path, &seen, bytes).map(drop).map_err(failed)
     }
 }
 

@@ -738,12 +738,11 @@ fn concurrent_operations_have_unique_ids() {
 #[test]
 fn simultaneously_started_sessions_detect_each_other() {
     let directory = tempfile::tempdir().unwrap();
-    let overlap = OverlapDetector::new(directory.path());
     for _ in 0..3000 {
         let barrier = std::sync::Barrier::new(2);
         let one = || {
             barrier.wait();
-            let begun = overlap.begin();
+            let begun = OperationLock::begin(directory.path());
             barrier.wait();
             begun.end()
         };

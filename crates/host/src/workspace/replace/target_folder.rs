@@ -1,7 +1,8 @@
 //! A temporary file in the folder of its target; the folder is held open and locked against other agents.
 
+use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -9,16 +10,18 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, Stat, XattrFlags};
 use rustix::io::Errno;
 
 use super::super::leftovers::temporary;
-use super::super::snapshot::hash_file;
-use super::{NewContent, writers};
+use super::super::snapshot::{hash, hash_file};
 use agent_protocol::disk;
 
 /// Time limit for the lock; a change takes milliseconds.
 const FOLDER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit of the open files that are checked. A time limit would make the result depend on the load.
+const MAX_FILES: usize = 100_000;
+
 pub(super) struct TargetFolder {
     folder: OwnedFd,
     target: OsString,
@@ -30,6 +33,9 @@ pub(super) struct TemporaryFile<'a> {
     pub(super) name: OsString,
     pub(super) state: TemporaryState,
     pub(super) file: File,
+    /// What was written to it.
+    pub(super) bytes: &'a [u8],
+    pub(super) hash: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,7 +66,7 @@ impl TargetFolder {
         };
         let folder = disk::open_folder(parent).map_err(|error| {
             // The system reports a link as "not a directory"; the useful error is that the folder is a link now.
-            let is_link = std::fs::symlink_metadata(parent).is_ok_and(|data| data.is_symlink());
+            let is_link = fs::symlink_metadata(parent).is_ok_and(|data| data.is_symlink());
             if is_link { Errno::LOOP.into() } else { error }
         })?;
         let until = Instant::now() + FOLDER_LOCK_TIMEOUT;
@@ -78,21 +84,20 @@ impl TargetFolder {
 
     /// Also syncs the file and copies owner, mode and extended attributes of the file to be replaced as far as
     /// permitted. The hashes in the name allow another process to identify the file after a crash.
-    pub(super) fn write_temporary(
-        &self,
-        new: &NewContent<'_>,
+    pub(super) fn write_temporary<'a>(
+        &'a self,
+        bytes: &'a [u8],
         old_hash: &str,
         like: Option<(&File, &Metadata)>,
-    ) -> io::Result<TemporaryFile<'_>> {
+    ) -> io::Result<TemporaryFile<'a>> {
         let mode = Mode::from_raw_mode(if like.is_some() { 0o600 } else { 0o666 });
         let finish = |file: &mut File| -> io::Result<()> {
-            file.write_all(new.bytes)?;
+            file.write_all(bytes)?;
             if let Some((old, data)) = like {
                 copy_metadata(file, old, data)?;
             }
             file.sync_all()
         };
-        let hashes = (old_hash, &*new.hash);
         // The file has no name until it is complete: if the process is killed before, the file disappears.
         let unnamed = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         // Not every file system supports this.
@@ -100,31 +105,34 @@ impl TargetFolder {
             let mut file = File::from(file);
             finish(&mut file)?;
             if let Ok(temporary) =
-                self.create_named(hashes, |name| link_to_name(&file, &self.folder, name))
+                self.create_named(bytes, old_hash, |name| link_to_name(&file, &self.folder, name))
             {
                 return Ok(temporary);
             }
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let open = |name: &OsStr| rustix::fs::openat(&self.folder, name, flags, mode);
-        let mut temporary = self.create_named(hashes, |name| open(name).map(File::from))?;
+        let mut temporary =
+            self.create_named(bytes, old_hash, |name| open(name).map(File::from))?;
         finish(&mut temporary.file)?;
         Ok(temporary)
     }
 
-    fn create_named(
-        &self,
-        (old, new): (&str, &str),
+    fn create_named<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        old_hash: &str,
         make: impl Fn(&OsStr) -> Result<File, Errno>,
-    ) -> io::Result<TemporaryFile<'_>> {
+    ) -> io::Result<TemporaryFile<'a>> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let hash = hash(bytes);
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let name = OsString::from(temporary::name(std::process::id(), number, old, new));
+            let name = OsString::from(temporary::name(std::process::id(), number, old_hash, &hash));
             match make(&name) {
                 Ok(file) => {
                     let (folder, state) = (&self.folder, TemporaryState::Removable);
-                    return Ok(TemporaryFile { folder, name, state, file });
+                    return Ok(TemporaryFile { folder, name, state, file, bytes, hash });
                 }
                 // A dead process with this process id left the file.
                 Err(Errno::EXIST) => {}
@@ -180,7 +188,7 @@ impl TargetFolder {
         if !FileType::from_raw_mode(stat.st_mode).is_file() {
             return Ok(ExchangedFile { identity, hash: None });
         }
-        while writers::has_writers(&at.name, &stat, &at.file) {
+        while has_writers(&at.name, &stat, &at.file) {
             if Instant::now() >= until {
                 return Ok(ExchangedFile { identity, hash: None });
             }
@@ -214,17 +222,14 @@ impl TemporaryFile<'_> {
         self.state = TemporaryState::Gone;
     }
 
-    pub(super) fn detect_concurrent_write(
-        &mut self,
-        new: &NewContent<'_>,
-    ) -> io::Result<ConcurrentWrite> {
-        if self.file.metadata()?.len() < new.bytes.len() as u64 {
+    pub(super) fn detect_concurrent_write(&mut self) -> io::Result<ConcurrentWrite> {
+        if self.file.metadata()?.len() < self.bytes.len() as u64 {
             return Ok(ConcurrentWrite::Replaced);
         }
-        let mut now = Vec::with_capacity(new.bytes.len());
+        let mut now = Vec::with_capacity(self.bytes.len());
         self.file.seek(SeekFrom::Start(0))?;
         self.file.read_to_end(&mut now)?;
-        Ok(match now.strip_prefix(new.bytes) {
+        Ok(match now.strip_prefix(self.bytes) {
             Some(more) => ConcurrentWrite::Appended(more.to_owned()),
             None => ConcurrentWrite::Changed,
         })
@@ -270,4 +275,37 @@ fn copy_attributes(new: &File, old: &File) {
             let _ = rustix::fs::fsetxattr(new, name, &value[..length], XattrFlags::empty());
         }
     }
+}
+
+/// Whether any program except this process (`own`) is known to have the file with this unique name open for writing: bytes
+/// that it writes after the replacement would be lost. The open files of all processes are checked, up to a limit.
+fn has_writers(name: &OsStr, stat: &Stat, own: &File) -> bool {
+    let own = format!("/proc/{}/fd/{}", std::process::id(), own.as_raw_fd());
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> =
+        processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    // The youngest process is the most probable.
+    numbers.sort_unstable_by_key(|number| Reverse(*number));
+    let files = numbers.into_iter().flat_map(|number| {
+        let files = fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
+        files.map(move |file| (number, file))
+    });
+    files.take(MAX_FILES).any(|(number, file)| {
+        let opened = file.path();
+        let is_same_file = fs::read_link(&opened).is_ok_and(|path| path.file_name() == Some(name))
+            // The file was opened under another of its names.
+            || (stat.st_nlink > 1
+                && fs::metadata(&opened)
+                    .is_ok_and(|other| (other.dev(), other.ino()) == (stat.st_dev, stat.st_ino)));
+        is_same_file && opened != Path::new(&own) && is_for_writing(number, &file.file_name())
+    })
+}
+
+/// The open flags are in octal after `flags:`.
+fn is_for_writing(process: u32, descriptor: &OsStr) -> bool {
+    let info = Path::new("/proc").join(process.to_string()).join("fdinfo").join(descriptor);
+    let text = fs::read_to_string(info).unwrap_or_default();
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & 0o3 != 0)
 }

@@ -23,24 +23,17 @@ fn check_twice(
     let target = dir.path().join("a");
     fs::write(&target, "one\n").unwrap();
     let workspace = Workspace::open(dir.path(), &[]).unwrap();
-    let found = workspace.locate("a").unwrap();
-    workspace.read_page(&found, 1, 10, &|| false).unwrap();
-    let path = found.path();
+    let path = &workspace.resolve("a").unwrap();
+    workspace.read_page(path, 1, 10, &|| false).unwrap();
     let seen = workspace.snapshot(path).unwrap();
     let target_folder = TargetFolder::open(path.absolute()).unwrap();
-    let mut new = target_folder.write_temporary(&NewContent::of(b"ours\n"), "", None).unwrap();
+    let mut new = target_folder.write_temporary(b"ours\n", "", None).unwrap();
     stranger(&target);
     if !target_folder.exchange(&new).unwrap() {
         return; // This file system cannot.
     }
     second(&target);
-    let result = workspace.verify_exchange(
-        path,
-        &seen,
-        &target_folder,
-        &mut new,
-        &NewContent::of(b"ours\n"),
-    );
+    let result = workspace.verify_exchange(path, &seen, &target_folder, &mut new);
     drop(new);
     after(&target, result);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
@@ -105,8 +98,11 @@ fn directory_in_place_of_the_target_is_restored() {
 }
 
 fn append(target: &Path, text: &str) {
-    io::Write::write_all(&mut File::options().append(true).open(target).unwrap(), text.as_bytes())
-        .unwrap();
+    io::Write::write_all(
+        &mut fs::File::options().append(true).open(target).unwrap(),
+        text.as_bytes(),
+    )
+    .unwrap();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::json;
 
 use crate::tools::tool_tests::{TestProject, numbered_lines};
-use crate::tools::{read, write};
+use crate::tools::{change, read};
 use agent_protocol::envelope::ErrorCode;
 
 /// Reads a file with these bytes and overwrites it with `content`.
@@ -17,7 +17,8 @@ async fn check(old: &[u8], content: &str, new: &[u8]) {
     let desk = TestProject::new();
     desk.file("a", old);
     desk.call_ok(&read::tool(), json!({"path": "a"})).await;
-    let report = desk.call_ok(&write::tool(), json!({"path": "a", "content": content})).await;
+    let report =
+        desk.call_ok(&change::write_tool(), json!({"path": "a", "content": content})).await;
     assert_eq!(desk.bytes("a"), new, "{}", report.text);
 }
 
@@ -38,7 +39,7 @@ async fn update_preserves_encoding_bom_and_line_ends() {
 async fn file_is_created_with_its_parent_directories() {
     let desk = TestProject::new();
     let input = json!({"path": "x/y/a.txt", "content": "one\ntwo\n"});
-    let report = desk.call_ok(&write::tool(), input).await;
+    let report = desk.call_ok(&change::write_tool(), input).await;
     assert_eq!(desk.text("x/y/a.txt"), "one\ntwo\n");
     assert_eq!(report.data["operation"], "create");
     assert_eq!(report.data["applied"], true);
@@ -47,7 +48,7 @@ async fn file_is_created_with_its_parent_directories() {
     let mode = fs::metadata(desk.path_of("x/y/a.txt")).unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0);
     // The content just written is known.
-    desk.call_ok(&write::tool(), json!({"path": "x/y/a.txt", "content": "three\n"})).await;
+    desk.call_ok(&change::write_tool(), json!({"path": "x/y/a.txt", "content": "three\n"})).await;
     assert_eq!(fs::read_dir(desk.path_of("x/y")).unwrap().count(), 1);
 }
 
@@ -56,11 +57,11 @@ async fn unread_file_is_not_replaced() {
     let desk = TestProject::new();
     desk.file("a", "one\n").file("empty", "");
     let failure = desk
-        .call_fails(&write::tool(), json!({"path": "a", "content": "x"}), ErrorCode::NotRead)
+        .call_fails(&change::write_tool(), json!({"path": "a", "content": "x"}), ErrorCode::NotRead)
         .await;
     assert_eq!(failure.message, "File not read. You must read before editing.");
     assert_eq!(desk.text("a"), "one\n");
-    desk.call_ok(&write::tool(), json!({"path": "empty", "content": "x"})).await;
+    desk.call_ok(&change::write_tool(), json!({"path": "empty", "content": "x"})).await;
     assert_eq!(desk.text("empty"), "x");
 }
 
@@ -74,13 +75,13 @@ async fn changed_file_conflicts_once_and_then_counts_as_read() {
     desk.file("a", "one\nTWO\n");
     fs::File::options().write(true).open(desk.path_of("a")).unwrap().set_modified(times).unwrap();
     let input = json!({"path": "a", "content": "x"});
-    let failure = desk.call_fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
+    let failure = desk.call_fails(&change::write_tool(), input.clone(), ErrorCode::Conflict).await;
     assert_eq!(failure.message, "File changed since last read");
     let diff = failure.data["diff_preview"].as_str().unwrap();
     assert!(diff.contains("-two\n+TWO\n"), "{diff}");
     assert!(!failure.data.contains_key("content"), "the difference shows it");
     assert_eq!(desk.text("a"), "one\nTWO\n");
-    desk.call_ok(&write::tool(), input).await;
+    desk.call_ok(&change::write_tool(), input).await;
     assert_eq!(desk.text("a"), "x");
 }
 
@@ -92,7 +93,7 @@ async fn touched_but_unchanged_file_is_not_a_conflict() {
     let later = SystemTime::now() + Duration::from_secs(5);
     fs::File::options().write(true).open(desk.path_of("a")).unwrap().set_modified(later).unwrap();
     assert!(desk.cx.workspace.files_changed_since_read(true).is_empty());
-    desk.call_ok(&write::tool(), json!({"path": "a", "content": "two\n"})).await;
+    desk.call_ok(&change::write_tool(), json!({"path": "a", "content": "two\n"})).await;
     assert_eq!(desk.text("a"), "two\n");
 }
 
@@ -104,8 +105,8 @@ async fn deleted_file_conflicts_once_and_is_then_created() {
     fs::remove_file(desk.path_of("a")).unwrap();
     assert_eq!(desk.cx.workspace.files_changed_since_read(true), ["a"]);
     let input = json!({"path": "a", "content": "x"});
-    desk.call_fails(&write::tool(), input.clone(), ErrorCode::Conflict).await;
-    assert_eq!(desk.call_ok(&write::tool(), input).await.data["operation"], "create");
+    desk.call_fails(&change::write_tool(), input.clone(), ErrorCode::Conflict).await;
+    assert_eq!(desk.call_ok(&change::write_tool(), input).await.data["operation"], "create");
 }
 
 #[tokio::test]
@@ -116,7 +117,8 @@ async fn write_keeps_mode_and_symlink_and_reports_a_hard_link() {
     symlink("tool.sh", desk.path_of("link")).unwrap();
     fs::hard_link(desk.path_of("tool.sh"), desk.path_of("other")).unwrap();
     desk.call_ok(&read::tool(), json!({"path": "link"})).await;
-    let report = desk.call_ok(&write::tool(), json!({"path": "tool.sh", "content": "two\n"})).await;
+    let report =
+        desk.call_ok(&change::write_tool(), json!({"path": "tool.sh", "content": "two\n"})).await;
     assert!(report.text.contains("hard link"), "{}", report.text);
     assert_eq!(fs::metadata(desk.path_of("tool.sh")).unwrap().mode() & 0o7777, 0o750);
     assert!(fs::symlink_metadata(desk.path_of("link")).unwrap().is_symlink());
@@ -131,7 +133,7 @@ async fn read_only_file_is_not_replaced() {
     fs::set_permissions(desk.path_of("a"), fs::Permissions::from_mode(0o444)).unwrap();
     desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     let input = json!({"path": "a", "content": "x"});
-    desk.call_fails(&write::tool(), input, ErrorCode::PermissionDenied).await;
+    desk.call_fails(&change::write_tool(), input, ErrorCode::PermissionDenied).await;
     assert_eq!((desk.text("a").as_str(), desk.names()), ("one\n", vec!["a".to_owned()]));
 }
 
@@ -150,15 +152,15 @@ async fn writes_to_protected_paths_are_refused() {
         "/etc/x",
     ] {
         desk.call_fails(
-            &write::tool(),
+            &change::write_tool(),
             json!({"path": path, "content": ""}),
             ErrorCode::AccessDenied,
         )
         .await;
     }
     let skill = json!({"path": ".agent/skills/a/SKILL.md", "content": "x"});
-    desk.call_ok(&write::tool(), skill).await;
-    desk.call_ok(&write::tool(), json!({"path": ".gitignore", "content": "x"})).await;
+    desk.call_ok(&change::write_tool(), skill).await;
+    desk.call_ok(&change::write_tool(), json!({"path": ".gitignore", "content": "x"})).await;
 }
 
 #[tokio::test]
@@ -166,10 +168,10 @@ async fn dangling_symlink_is_followed_only_inside_the_project() {
     let desk = TestProject::new();
     symlink("target", desk.path_of("in")).unwrap();
     symlink("/tmp/agent-nowhere/x", desk.path_of("out")).unwrap();
-    desk.call_ok(&write::tool(), json!({"path": "in", "content": "x"})).await;
+    desk.call_ok(&change::write_tool(), json!({"path": "in", "content": "x"})).await;
     assert_eq!(desk.text("target"), "x");
     let out = json!({"path": "out", "content": "x"});
-    desk.call_fails(&write::tool(), out, ErrorCode::AccessDenied).await;
+    desk.call_fails(&change::write_tool(), out, ErrorCode::AccessDenied).await;
 }
 
 #[tokio::test]
@@ -177,14 +179,14 @@ async fn dry_run_and_equal_content_write_nothing() {
     let desk = TestProject::new();
     desk.file("a", "one\r\n");
     desk.call_ok(&read::tool(), json!({"path": "a"})).await;
-    let same = desk.call_ok(&write::tool(), json!({"path": "a", "content": "one\n"})).await;
+    let same = desk.call_ok(&change::write_tool(), json!({"path": "a", "content": "one\n"})).await;
     assert_eq!((same.partial, same.data["applied"].clone()), (false, json!(false)));
     assert!(same.text.contains("unchanged"));
     let dry = json!({"path": "a", "content": "two\n", "dry_run": true});
-    let dry = desk.call_ok(&write::tool(), dry).await;
+    let dry = desk.call_ok(&change::write_tool(), dry).await;
     assert!(dry.partial && dry.data["diff_preview"].as_str().unwrap().contains("-one\n+two\n"));
     let new = json!({"path": "x/new", "content": "two\n", "dry_run": true});
-    desk.call_ok(&write::tool(), new).await;
+    desk.call_ok(&change::write_tool(), new).await;
     assert_eq!((desk.text("a").as_str(), desk.names()), ("one\r\n", vec!["a".to_owned()]));
 }
 
@@ -192,7 +194,8 @@ async fn dry_run_and_equal_content_write_nothing() {
 async fn long_diff_is_truncated() {
     let desk = TestProject::new();
     let content = numbered_lines(500, |n| format!("{n}\n"));
-    let report = desk.call_ok(&write::tool(), json!({"path": "a", "content": content})).await;
+    let report =
+        desk.call_ok(&change::write_tool(), json!({"path": "a", "content": content})).await;
     assert_eq!(report.data["diff_truncated"], true);
     assert_eq!(report.data["diff_preview"].as_str().unwrap().lines().count(), 100);
     assert_eq!(report.stats["lines_added"], 500);
@@ -204,10 +207,10 @@ async fn redaction_mask_does_not_replace_a_secret() {
     desk.file("env", "a = 1\nkey = \"sk-live\"\n");
     desk.call_ok(&read::tool(), json!({"path": "env"})).await;
     let masked = json!({"path": "env", "content": "a = 2\nkey = \"[redacted:api-key]\"\n"});
-    let failure = desk.call_fails(&write::tool(), masked, ErrorCode::InvalidParam).await;
+    let failure = desk.call_fails(&change::write_tool(), masked, ErrorCode::InvalidParam).await;
     assert!(failure.message.contains("[redacted:api-key]"), "{}", failure.message);
     let added = "a = 1\nkey = \"sk-live\"\n# keys are shown as [redacted:api-key]\n";
-    desk.call_ok(&write::tool(), json!({"path": "env", "content": added})).await;
+    desk.call_ok(&change::write_tool(), json!({"path": "env", "content": added})).await;
 }
 
 #[tokio::test]
@@ -242,7 +245,7 @@ async fn racing_writers_lose_no_change() {
         let shown = read.data["content"].as_str().unwrap();
         let known = shown.rsplit("foreign ").next().unwrap().trim();
         let input = json!({"path": "a", "content": format!("ours after foreign {known}\n")});
-        match desk.call(&write::tool(), input).await {
+        match desk.call(&change::write_tool(), input).await {
             Ok(_) => won += 1,
             Err(failure) => {
                 let known = [ErrorCode::Conflict, ErrorCode::NotRead];
@@ -274,7 +277,7 @@ fn only_one_concurrent_create_succeeds() {
         let writers: Vec<_> = (0..4)
             .map(|n| {
                 let workspace = Arc::clone(&desk.cx.workspace);
-                let path = workspace.check_writable(&workspace.resolve(&path).unwrap()).unwrap();
+                let path = workspace.resolve(&path).unwrap();
                 std::thread::spawn(move || workspace.create(&path, format!("{n}").as_bytes()))
             })
             .collect();

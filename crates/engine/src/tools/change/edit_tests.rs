@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use crate::tools::tool_tests::{TestProject, numbered_lines};
-use crate::tools::{edit, read};
+use crate::tools::{change, read};
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 
 async fn edit(desk: &TestProject, old: &str, new: &str) -> Result<Report, Failure> {
     desk.call_ok(&read::tool(), json!({"path": "a"})).await;
     let input = json!({"path": "a", "old_string": old, "new_string": new});
-    desk.call(&edit::tool(), input).await
+    desk.call(&change::edit_tool(), input).await
 }
 
 /// Asserts the file's bytes after an edit.
@@ -63,7 +63,7 @@ async fn multiple_matches_are_listed_or_all_replaced() {
     assert_eq!(failure.code, ErrorCode::MultipleMatches);
     assert_eq!(failure.data["lines"], json!([1, 3]));
     let all = json!({"path": "a", "old_string": "x", "new_string": "z", "replace_all": true});
-    let report = desk.call_ok(&edit::tool(), all).await;
+    let report = desk.call_ok(&change::edit_tool(), all).await;
     assert_eq!(
         (report.data["replacements"].clone(), desk.text("a")),
         (json!(2), "z\ny\nz\n".into())
@@ -79,7 +79,7 @@ async fn invalid_edit_arguments_are_refused() {
     assert_eq!(edit(&desk, "", "z").await.unwrap_err().code, ErrorCode::InvalidParam);
     assert_eq!(edit(&desk, "x", "x").await.unwrap_err().code, ErrorCode::InvalidParam);
     let input = json!({"path": "b", "old_string": "x", "new_string": "y"});
-    desk.call_fails(&edit::tool(), input, ErrorCode::NotFound).await;
+    desk.call_fails(&change::edit_tool(), input, ErrorCode::NotFound).await;
 }
 
 #[tokio::test]
@@ -87,11 +87,11 @@ async fn edit_requires_a_read() {
     let desk = TestProject::new();
     desk.file("a", "x\n");
     let input = json!({"path": "a", "old_string": "x", "new_string": "y"});
-    desk.call_fails(&edit::tool(), input.clone(), ErrorCode::NotRead).await;
+    desk.call_fails(&change::edit_tool(), input.clone(), ErrorCode::NotRead).await;
     desk.call_ok(&read::tool(), json!({"path": "./sub/../a"})).await;
-    desk.call_ok(&edit::tool(), input).await;
+    desk.call_ok(&change::edit_tool(), input).await;
     let next = json!({"path": "a", "old_string": "y", "new_string": "z"});
-    desk.call_ok(&edit::tool(), next).await;
+    desk.call_ok(&change::edit_tool(), next).await;
     assert_eq!(desk.text("a"), "z\n");
 }
 
@@ -133,7 +133,7 @@ async fn no_match_in_a_large_file_is_explained_quickly() {
     let begin = std::time::Instant::now();
     let old = "let value_x = compute(y, z);\n".repeat(50);
     let input: Value = json!({"path": "a", "old_string": old, "new_string": "q"});
-    desk.call_fails(&edit::tool(), input, ErrorCode::NoMatch).await;
+    desk.call_fails(&change::edit_tool(), input, ErrorCode::NoMatch).await;
     // (Comparing every pair of lines would take hours.)
     assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
 }
