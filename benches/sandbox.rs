@@ -17,7 +17,6 @@ use agent_host::exec::sandbox::{
 };
 use agent_host::exec::{self, Exec};
 use agent_host::git_guard::{GitGuard, GuardPlaces, GuardReport};
-use agent_protocol::disk::repository::RepositoryPlaces;
 use agent_protocol::settings::SandboxBackend as Backend;
 use agent_protocol::tool::CommandRights;
 use serde_json::{Value, json};
@@ -64,8 +63,7 @@ fn comparisons(dir: &Path) {
         user_settings: Vec::new(),
     };
     let guard = GitGuard::new(places, Arc::new(|_, _| None));
-    let places = RepositoryPlaces { folders: nested.collect(), ..RepositoryPlaces::default() };
-    guard.set_nested(Some(&places));
+    guard.set_nested(Some(&nested.collect()));
     let mut times: Vec<Duration> = (0..CALLS)
         .map(|_| {
             let started = Instant::now();

@@ -43,7 +43,7 @@ fn other_projects() -> Vec<PathBuf> {
     let folders = lists.flat_map(|list| std::env::split_paths(&list).collect::<Vec<_>>());
     let folders = folders.filter(|folder| folder.is_absolute());
     let with_links = folders.flat_map(|folder| {
-        let links = disk::links_in_path(&folder);
+        let links = disk::ResolvedPath::resolve(&folder, &[]).links().to_vec();
         folder.canonicalize().into_iter().chain(links).chain([folder])
     });
     let others: BTreeSet<PathBuf> =

@@ -377,7 +377,7 @@ fn check_links(path: &Path, root: &Path) -> Result<(), OpenError> {
         |folder: &&Path| [".git", AGENT_DIR].iter().any(|name| folder.join(name).exists());
     let is_own =
         |name: Component<'_>| [".git", AGENT_DIR].iter().any(|own| name.as_os_str() == *own);
-    for link in disk::links_in_path(path) {
+    for link in disk::ResolvedPath::resolve(path, &[]).links() {
         // A project may be inside another.
         let above = link.ancestors().skip(1).filter(|folder| !is_home(folder)).filter(is_project);
         let holds_root = |project: &Path| {

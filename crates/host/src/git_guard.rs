@@ -16,7 +16,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use agent_protocol::disk::{self, repository::RepositoryPlaces};
+use agent_protocol::disk;
 use agent_protocol::tool::{CommandRights, GitConfigAccess};
 use config::Setting;
 use directory::{DirectoryGuard, GitDirectoryState};
@@ -36,7 +36,7 @@ const OTHER_SETTINGS: [&str; 4] =
 pub type ContentKeeper = Arc<dyn Fn(&str, &[u8]) -> Option<String> + Send + Sync>;
 
 /// Looks for repositories in the project; `None` if it cannot.
-pub type RepositoryScan = dyn Fn() -> Option<RepositoryPlaces> + Send + Sync;
+pub type RepositoryScan = dyn Fn() -> Option<BTreeSet<PathBuf>> + Send + Sync;
 
 /// What a comparison did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl GitGuard {
 
     /// Sets where repositories in the project are, before a command; if that is not known, they are searched. Whether something
     /// was reverted: a running command may have made them, or one that ended in the background.
-    pub fn set_nested(&self, nested: Option<&RepositoryPlaces>) -> bool {
+    pub fn set_nested(&self, nested: Option<&BTreeSet<PathBuf>>) -> bool {
         let nested = self.with_searched(nested);
         let mut state = self.state.lock();
         state.is_nested_set = true;
@@ -205,7 +205,7 @@ impl GitGuard {
             }
             let active = snapshot.directories.iter();
             let active = active.filter(|(path, _)| self.is_active(path, &snapshot));
-            state.active.extend(active.map(|(_, found)| found.id()));
+            state.active.extend(active.map(|(_, found)| found.id));
             (state.accepted, state.is_quiet) = (Some(snapshot), true);
             state.protected = mounted;
         }
@@ -241,7 +241,7 @@ impl GitGuard {
     pub fn compare_new(
         &self,
         rights: CommandRights,
-        nested: Option<&RepositoryPlaces>,
+        nested: Option<&BTreeSet<PathBuf>>,
     ) -> GuardReport {
         let nested = &self.with_searched(nested);
         let mut state = self.state.lock();
@@ -268,13 +268,12 @@ impl GitGuard {
 
     /// Compares at the end of the session, if something may have written since the last comparison.
     pub fn end(&self) -> GuardReport {
-        let state = self.state.lock();
-        let is_open = state.is_open() || state.has_ended;
-        drop(state);
-        let nested = is_open.then(|| self.find_nested());
         let mut state = self.state.lock();
         let mut report = std::mem::take(&mut state.pending);
-        if is_open {
+        if state.is_open() || state.has_ended {
+            // What is known comes first: a signal may end the search.
+            report.merge(self.compare(&mut state, (CommandRights::default(), 0), None));
+            let nested = Some(self.find_nested());
             report.merge(self.compare(&mut state, (CommandRights::default(), 0), nested));
         }
         report
@@ -282,16 +281,14 @@ impl GitGuard {
 
     /// The checkpoint's scan knows those of the project, not those of added directories, where links lead, and what it cannot
     /// read.
-    fn with_searched(&self, nested: Option<&RepositoryPlaces>) -> BTreeSet<PathBuf> {
-        let unsearched = nested.into_iter().flat_map(|nested| &nested.unsearched);
+    fn with_searched(&self, nested: Option<&BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
         let roots = self.places.roots.iter().skip(usize::from(nested.is_some()));
-        let roots = roots.chain(unsearched);
         let mut all = discovery::search(roots, discovery::MAX_ENTRIES, &self.places);
         let is_start = |path: &PathBuf| {
             let metadata = path.symlink_metadata();
             metadata.is_ok_and(|it| it.is_symlink() || it.mode() & 0o500 == 0o100)
         };
-        let folders = nested.into_iter().flat_map(|nested| &nested.folders);
+        let folders = nested.into_iter().flatten();
         let starts = folders.clone().filter(|path| is_start(path));
         all.extend(discovery::search(starts, discovery::MAX_ENTRIES_OF_LINK, &self.places));
         all.extend(folders.cloned());
@@ -419,6 +416,7 @@ impl GitGuard {
                 path,
                 rights,
                 is_foreign: &is_foreign,
+                now,
                 initial: initial.get(path).map_or(&[], Vec::as_slice),
                 keep: &self.keep,
                 report,
@@ -427,11 +425,11 @@ impl GitGuard {
             let known = before.directories.get(path);
             // A new clone in place of a nested repository is not that one.
             let is_session = self.places.git_directories.contains(path);
-            let known = known.filter(|known| is_session || known.id() == found.id());
-            match known.or_else(|| before.by_id(found.id())) {
+            let known = known.filter(|known| is_session || known.id == found.id);
+            match known.or_else(|| before.by_id(found.id)) {
                 Some(_)
                     if known.is_none()
-                        && !state.active.contains(&found.id())
+                        && !state.active.contains(&found.id)
                         && self.is_active(path, now) =>
                 {
                     guard.check_new(found);
@@ -491,7 +489,7 @@ impl GitGuard {
             // `git worktree repair`, after the repository was moved.
             _ => {
                 let id = |target: Option<&PathBuf>, snapshot: &Snapshot| {
-                    snapshot.directories.get(target?).map(|it| it.id())
+                    snapshot.directories.get(target?).map(|it| it.id)
                 };
                 id(earlier, before).is_none() || id(earlier, before) != id(target, now)
             }
@@ -519,7 +517,7 @@ impl GitGuard {
         let common = target.ancestors().nth(2).filter(|_| target.join("commondir").exists());
         let found = [Some(target.as_path()), common].into_iter().flatten();
         found.filter_map(|directory| now.directories.get(directory)).any(|found| {
-            let known = before.by_id(found.id()).filter(|it| !active.contains(&it.id()));
+            let known = before.by_id(found.id).filter(|it| !active.contains(&it.id));
             known.is_some_and(|known| !self.is_active(known.path(), before)) && !found.is_harmless()
         })
     }

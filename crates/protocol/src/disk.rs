@@ -1,6 +1,7 @@
 //! Opens files in places that other processes can modify: no symlinks in the path, only regular files, no
 //! blocking, and a size limit. Before the user trusts a project, its files are read with [`read_small`].
 
+pub mod git_index;
 pub mod nofollow;
 pub mod repository;
 
@@ -463,11 +464,6 @@ fn is_real_target(link: &Path, target: &Path) -> bool {
     let id = |path: &Path| fs::metadata(path).map(|data| (data.dev(), data.ino())).ok();
     let named = || link.parent().and_then(|folder| id(&folder.join(target)));
     !link.starts_with("/proc") || named().is_some() && id(link) == named()
-}
-
-/// The links through which a path is resolved.
-pub fn links_in_path(path: &Path) -> Vec<PathBuf> {
-    ResolvedPath::resolve(path, &[]).links
 }
 
 /// The path of [`ResolvedPath::resolve`].

@@ -421,6 +421,27 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
         "docs",
     ),
     ("echo ign > .gitignore", &["mkdir -p ign/b; git init -q ign/n; cd ign/b; LAYOUT"], "ign/b"),
+    (SOURCES, &["echo build > .gitignore; git init -q build; evil build/.git/config"], "build"),
+    (
+        SOURCES,
+        &["echo build > .gitignore; git init -q build/x; evil build/x/.git/config"],
+        "build/x",
+    ),
+    // Submodules in build output, which only an index names.
+    (
+        "echo target > .gitignore",
+        &[
+            "mkdir -p target/m; git init -q target/m/e; evil target/m/e/.git/config; echo \"gitdir: $PWD/.git\" > target/m/.git; git -C target/m/e commit -q --allow-empty -m x; git config core.worktree ../target/m; git update-index --add --cacheinfo 160000,$(git -C target/m/e rev-parse HEAD),e",
+        ],
+        ".",
+    ),
+    (
+        "echo target > .gitignore",
+        &[
+            "git init -q target/m; cd target/m; git init -q zz/e; evil zz/e/.git/config; git -C zz/e commit -q --allow-empty -m x; git add zz/e; seq 1100 | xargs mkdir; ln -s target/m ../../docs",
+        ],
+        "docs",
+    ),
     (
         "echo 'i*' > .gitignore",
         &["mkdir i; (cd i; seq 2100 | xargs touch); git init -q i/zz/e; evil i/zz/e/.git/config"],
@@ -464,6 +485,7 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
     // (What only its owner can open, and will.)
     ("", &["git init -q x/n; evil x/n/.git/config; chmod 0 x/n x"], "x/n"),
     ("git init -q x/n", &["evil x/n/.git/config; chmod 0 x"], "x/n"),
+    ("", &["git init -q x/n; evil x/n/.git/config; chmod 0 x"], "x/n"),
     ("", &["evil .git/config; chmod 0 ."], "."),
     // A missing object makes git fetch from a promisor remote, whose name it passes on as an argument.
     (
@@ -550,6 +572,7 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
 /// A bare repository among the files of the user's project.
 const FIXTURE: &str = "git init -q --bare fixtures/repo; git -C fixtures/repo config core.bare false; \
                        git -C fixtures/repo config core.fsmonitor 'touch $MARK; false'; mkdir src";
+const SOURCES: &str = "mkdir -p build/x; touch build/f build/x/f; git add .; git commit -qm s";
 const SUBMODULE: &str = "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; \
                          git -c protocol.file.allow=always submodule --quiet add ../lib s; git commit -qm s";
 
@@ -593,6 +616,26 @@ fn check_surface(place: &Place, setup: &str, lines: &[&str], directory: &str) {
     let look = "export LOOKS=1; git status >/dev/null 2>&1; git diff >/dev/null 2>&1; git add -A >/dev/null 2>&1; true";
     run(&root.join(directory), look);
     assert!(!mark.exists(), "{lines:?} {} {:?}: {envelopes:?}", place.backend, place.user);
+}
+
+#[test]
+#[ignore = "slow"]
+fn submodule_in_a_project_that_is_too_large_to_search_is_compared() {
+    for place in places() {
+        let place = place.with("checkpoints.max_files=3");
+        git(&place, REPOSITORY);
+        let line = format!(
+            "exec 2>/dev/null; mkdir d; (cd d; seq 10100 | xargs mkdir); mkdir -p z/y/x; git init -q z/y/x/e; \
+             git -C z/y/x/e -c user.name=n -c user.email=e commit -q --allow-empty -m x; git add z/y/x/e; \
+             printf '[core]\n\tfsmonitor = \"touch {}; false\"\n' >> z/y/x/e/.git/config",
+            place.outside().join("marker").display()
+        );
+        write(&place.test.root().join("script.sh"), &line);
+        let envelope = record(&place, "bash ./script.sh");
+        assert!(text(&envelope).contains("z/y/x/e/.git/config sets core.fsmonitor"), "{envelope}");
+        run(&place.test.root(), "git status >/dev/null 2>&1; true");
+        assert!(!place.outside().join("marker").exists(), "{} {envelope}", place.backend);
+    }
 }
 
 #[test]

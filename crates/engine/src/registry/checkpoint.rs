@@ -1,7 +1,8 @@
 //! Takes checkpoints before and after calls that may write.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -15,7 +16,6 @@ use agent_host::workspace::{
     ChangedFiles, Checkpoints, OpenOperation, OperationScope, USER_PROGRAMS, UndoError,
     UndoOptions, UndoOutcome, UndoReport, UndoTarget, Workspace, is_cache,
 };
-use agent_protocol::disk::repository::RepositoryPlaces;
 use agent_protocol::envelope::{ErrorCode, Failure, Report};
 use agent_protocol::event::EventBody;
 use agent_protocol::message::ToolCall;
@@ -76,7 +76,7 @@ impl Registry {
         let author = self.events.masker().mask(&author).into_owned();
         let guard = self.cx.exec.git_guard().map(Arc::clone);
         let begin = move || {
-            let set = |found: Option<&RepositoryPlaces>| {
+            let set = |found: Option<&BTreeSet<PathBuf>>| {
                 guard.as_ref().is_some_and(|guard| guard.set_nested(found))
             };
             checkpoints.begin_operation(&tool, scope, &set).with_call(id, author)
@@ -92,7 +92,7 @@ impl Registry {
         (is_background, rights): (bool, CommandRights),
     ) -> (std::io::Result<ChangedFiles>, GuardReport) {
         let report = RefCell::default();
-        let check = |found: Option<&RepositoryPlaces>| {
+        let check = |found: Option<&BTreeSet<PathBuf>>| {
             let compared = guard.map(|guard| guard.compare_new(rights, found));
             *report.borrow_mut() = compared.unwrap_or_default();
             *report.borrow() != GuardReport::default()

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use super::config::{self, Setting};
+use super::discovery::Snapshot;
 use super::entry::{self, EntryState, FileId, list_names, move_aside};
 use super::stamp::Stamp;
 use super::{ContentKeeper, GuardReport};
@@ -36,14 +37,14 @@ const HOW_TO_SET: &str = "`git config` asks the user for it";
 
 #[derive(Clone, Debug)]
 pub(super) struct GitDirectoryState {
-    id: FileId,
+    pub(super) id: FileId,
     entries: BTreeMap<&'static str, EntryState>,
     /// By folder.
     files: BTreeMap<&'static str, BTreeMap<OsString, EntryState>>,
-    /// Where links and included files are.
-    reached: Vec<PathBuf>,
+    /// Links in it, and the files that its configuration includes.
+    pub(super) reached: Vec<PathBuf>,
     /// Of the directory, and of all that was read.
-    stamps: Vec<Stamp>,
+    pub(super) stamps: Vec<Stamp>,
 }
 
 impl PartialEq for GitDirectoryState {
@@ -92,15 +93,6 @@ impl GitDirectoryState {
         Some(Self { id, entries, files, reached, stamps })
     }
 
-    /// Links in it, and the files that its configuration includes.
-    pub(super) fn reached(&self) -> &[PathBuf] {
-        &self.reached
-    }
-
-    pub(super) fn stamps(&self) -> &[Stamp] {
-        &self.stamps
-    }
-
     /// Where it was read.
     pub(super) fn path(&self) -> &Path {
         &self.stamps[0].path
@@ -141,10 +133,6 @@ impl GitDirectoryState {
     /// Whether nothing changed since it was read.
     pub(super) fn is_current(&self) -> bool {
         self.stamps.iter().all(Stamp::is_current)
-    }
-
-    pub(super) fn id(&self) -> FileId {
-        self.id
     }
 
     fn entry(&self, name: &str) -> &EntryState {
@@ -199,6 +187,7 @@ pub(super) struct DirectoryGuard<'a> {
     pub(super) rights: CommandRights,
     /// What the command could not write: a change of it was made by another process.
     pub(super) is_foreign: &'a dyn Fn(&Path) -> bool,
+    pub(super) now: &'a Snapshot,
     /// The settings at the first command.
     pub(super) initial: &'a [Setting],
     pub(super) keep: &'a ContentKeeper,
@@ -206,6 +195,13 @@ pub(super) struct DirectoryGuard<'a> {
 }
 
 impl DirectoryGuard<'_> {
+    /// Whether this setting of the work tree is the one that has a `.git` file for this directory.
+    fn is_own_work_tree(&self, setting: &Setting) -> bool {
+        let place = setting.value.as_deref().filter(|_| setting.is_work_tree());
+        let place = place.map(|place| normalize(&self.path.join(place)));
+        place.is_some_and(|place| self.now.folders.contains_key(&place) && self.points_here(&place))
+    }
+
     /// Whether the `.git` file of a work tree names this directory.
     fn points_here(&self, place: &Path) -> bool {
         let file = place.join(".git");
@@ -293,8 +289,7 @@ impl DirectoryGuard<'_> {
                 }
                 // A submodule that was moved.
                 if let Some(setting) = now.iter().rfind(|setting| setting.is_work_tree())
-                    && let Some(place) = &setting.value
-                    && self.points_here(&normalize(&self.path.join(place)))
+                    && self.is_own_work_tree(setting)
                 {
                     refused.retain(|name| *name != setting.name());
                 }
@@ -388,33 +383,26 @@ impl DirectoryGuard<'_> {
         let promisors = config::refused_promisors(&[], &all);
         let promisors = Some(promisors).filter(|_| !self.rights.network).unwrap_or_default();
         let is_allowed = |setting: &&Setting| {
-            let place = setting.value.as_deref().filter(|_| setting.is_work_tree());
-            place.is_some_and(|place| self.points_here(&normalize(&self.path.join(place))))
+            self.is_own_work_tree(setting)
                 || setting.is_allowed_in_new() && !promisors.contains(&setting.name())
         };
-        let mut changes = Vec::new();
-        for name in CONFIG_FILES {
+        let changes = CONFIG_FILES.map(|name| {
             let state = now.entry(name);
-            let settings = match state {
-                EntryState::Missing => continue,
-                other => other.bytes().and_then(config::parse),
-            };
-            let Some(settings) = settings else {
-                changes.push((name, EntryState::Missing, "cannot be parsed by git".to_owned()));
-                continue;
+            let Some(settings) = state.bytes().and_then(config::parse) else {
+                return (EntryState::Missing, "cannot be parsed by git".to_owned());
             };
             let (allowed, refused): (Vec<&Setting>, Vec<&Setting>) =
                 settings.iter().partition(is_allowed);
             if refused.is_empty() {
-                continue;
+                return (state.clone(), String::new());
             }
-            let text = config::format_settings(allowed.into_iter());
+            let bytes = config::format_settings(allowed.into_iter()).into_bytes();
             let names: Vec<String> = refused.into_iter().map(Setting::name).collect();
-            let why =
-                format!("sets {}, which a command may not set; {HOW_TO_SET}", names.join(", "));
-            changes.push((name, EntryState::File { bytes: text.into_bytes(), mode: 0o644 }, why));
-        }
-        for (name, wanted, why) in changes {
+            let names = names.join(", ");
+            let why = format!("sets {names}, which a command may not set; {HOW_TO_SET}");
+            (EntryState::File { bytes, mode: 0o644 }, why)
+        });
+        for (name, (wanted, why)) in CONFIG_FILES.into_iter().zip(changes) {
             self.restore(&folder, name, (&wanted, now.entry(name)), &why);
         }
     }

@@ -1,8 +1,10 @@
 //! Finds git directories: those of a repository with its submodules and worktrees, and those in a project.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use super::directory::{GitDirectoryState, unambiguous_directory};
 use super::entry::{self, EntryState, FileId};
 use super::stamp::Stamp;
 use agent_protocol::disk::repository::{linked_directory, may_be_repository};
-use agent_protocol::disk::{self, ResolvedPath};
+use agent_protocol::disk::{self, ResolvedPath, git_index};
 use rustix::fs::AtFlags;
 
 /// Limits: submodules and worktrees that are searched, and components of a submodule's name.
@@ -28,8 +30,9 @@ const FOLDER_COST: usize = 20;
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
     pub(super) directories: BTreeMap<PathBuf, Arc<GitDirectoryState>>,
-    folders: BTreeMap<PathBuf, Arc<FolderState>>,
+    pub(super) folders: BTreeMap<PathBuf, Arc<FolderState>>,
     listings: BTreeMap<PathBuf, Arc<Listing>>,
+    indexes: BTreeMap<PathBuf, Arc<IndexState>>,
     /// `.git` files and links, links in place of git directories, what links and includes reach, and whole files of other
     /// version control systems.
     pub(super) files: BTreeMap<PathBuf, EntryState>,
@@ -39,13 +42,14 @@ pub(super) struct Snapshot {
     pub(super) gone: Vec<Arc<GitDirectoryState>>,
     /// There are more git directories than the limit.
     pub(super) is_incomplete: bool,
-    /// Git directories whose submodules and worktrees are still to be found.
+    /// Git directories whose submodules and worktrees are still to be found, and folders that are still to be added.
     unsearched: Vec<PathBuf>,
+    unvisited: Vec<PathBuf>,
 }
 
 /// A directory of the project.
 #[derive(Debug)]
-struct FolderState {
+pub(super) struct FolderState {
     /// The entry `.git`.
     git: EntryState,
     /// Whether it has entries of a git directory; their contents are looked at each time.
@@ -57,10 +61,13 @@ struct FolderState {
 #[derive(Debug)]
 struct Listing {
     folders: Vec<PathBuf>,
+    /// Also the directory itself, if it is one.
     links: Vec<PathBuf>,
-    is_link: bool,
     stamp: Stamp,
 }
+
+/// The submodules that an index names, relative to the work tree; `None` if it cannot be read. The stamp is missing for a link, which git follows.
+type IndexState = (Option<Vec<PathBuf>>, Option<Stamp>);
 
 impl FolderState {
     fn read(folder: &Path) -> Option<Self> {
@@ -86,7 +93,8 @@ impl Listing {
                 Ok(_) | Err(_) => {}
             }
         }
-        Self { folders, links, is_link, stamp }
+        links.extend(is_link.then(|| folder.to_owned()));
+        Self { folders, links, stamp }
     }
 }
 
@@ -105,17 +113,21 @@ impl Snapshot {
         for path in places.git_directories.iter().chain(known) {
             snapshot.add_directory(path, earlier);
         }
-        // A link in the project may lead to a repository that commands cannot write, and that is none of ours.
-        let nested = nested.iter().filter(|path| places.is_writable(path));
-        for folder in places.roots.iter().chain(nested) {
-            snapshot.add_folder(folder, places, earlier);
+        snapshot.add_nested(nested, places);
+        // The index of a repository around a root names what is in the root.
+        let has_git = |folder: &&Path| folder.join(".git").symlink_metadata().is_ok();
+        let tops = places.roots.iter().filter_map(|root| root.ancestors().find(has_git));
+        snapshot.unvisited.extend(tops.map(Path::to_owned).chain(places.roots.iter().cloned()));
+        while let Some(folder) = snapshot.unvisited.pop() {
+            snapshot.add_folder(&folder, places, earlier);
         }
         while let Some(path) = snapshot.unsearched.pop() {
             snapshot.add_inner(&path, earlier);
         }
         for path in other_files {
-            snapshot.files.insert(path.clone(), read_path(path));
+            snapshot.files.insert(path.clone(), EntryState::Missing);
             if path.parent().is_some_and(|folder| folder.symlink_metadata().is_ok()) {
+                snapshot.files.insert(path.clone(), read_path(path));
                 snapshot.add_file(path, |path| places.is_writable(path));
             }
         }
@@ -130,7 +142,7 @@ impl Snapshot {
             path.iter().any(|name| name == ".git")
                 || states.iter().any(|state| path.starts_with(state.path()))
         };
-        let mut todo: Vec<PathBuf> = states.iter().flat_map(|it| it.reached()).cloned().collect();
+        let mut todo: Vec<PathBuf> = states.iter().flat_map(|it| &it.reached).cloned().collect();
         while let Some(path) = todo.pop() {
             if let Some(file) = self.add_file(&path, is_of_git) {
                 let text = self.files.get(&file).and_then(EntryState::bytes).unwrap_or_default();
@@ -153,7 +165,7 @@ impl Snapshot {
 
     /// Whether a file that a directory has may be changed by another name.
     pub(super) fn has_other_name(&self, path: &Path) -> bool {
-        let mut stamps = self.directories.values().flat_map(|state| state.stamps());
+        let mut stamps = self.directories.values().flat_map(|state| &state.stamps);
         stamps.any(|stamp| stamp.path == path && stamp.has_other_name)
     }
 
@@ -169,15 +181,15 @@ impl Snapshot {
 
     /// This snapshot, with what the other has besides only if nothing of it is new or changed.
     pub(super) fn merge(mut self, now: Self) -> Self {
-        let Self { folders, listings, is_incomplete, gone, .. } = now;
-        (self.folders, self.listings) = (folders, listings);
+        let Self { folders, listings, indexes, is_incomplete, gone, .. } = now;
+        (self.folders, self.listings, self.indexes) = (folders, listings, indexes);
         (self.is_incomplete, self.gone) = (is_incomplete, gone);
         self
     }
 
     /// A directory that was there, also if it was moved since.
     pub(super) fn by_id(&self, id: FileId) -> Option<&Arc<GitDirectoryState>> {
-        self.directories.values().chain(&self.gone).find(|old| old.id() == id)
+        self.directories.values().chain(&self.gone).find(|old| old.id == id)
     }
 
     /// Of the git directories that git can read.
@@ -190,6 +202,16 @@ impl Snapshot {
         self.files.get(path).unwrap_or(&EntryState::Missing)
     }
 
+    /// A link in the project may lead to a repository that commands cannot write, and that is none of ours.
+    fn add_nested<'a>(
+        &mut self,
+        nested: impl IntoIterator<Item = &'a PathBuf>,
+        places: &GuardPlaces,
+    ) {
+        self.unvisited.extend(nested.into_iter().filter(|path| places.is_writable(path)).cloned());
+    }
+
+    /// Its submodules follow.
     fn add_folder(&mut self, folder: &Path, places: &GuardPlaces, earlier: &Self) {
         if self.folders.contains_key(folder) {
             return;
@@ -207,24 +229,33 @@ impl Snapshot {
             self.add_directory(folder, earlier);
         }
         let git = folder.join(".git");
-        if let EntryState::Directory(_) = state.git {
-            self.add_directory(&git, earlier);
-        }
         let mut add = |target: PathBuf| {
             if places.is_writable(&target) {
                 self.add_directory(&target, earlier);
             }
             (self.directories.contains_key(&target), target)
         };
+        let own = state.git.folder_id().map(|_| add(git.clone()).1);
         // One that was opened has no link in its path.
         let direct = state.git.bytes().and_then(|bytes| unambiguous_directory(&git, bytes));
         let direct = direct.map(&mut add);
         let direct = direct.filter(|(is_known, _)| *is_known);
-        if let Some((_, target)) = direct.or_else(|| real_target(&git, &state.git).map(&mut add)) {
-            self.targets.insert(git.clone(), target);
-        }
+        let target = direct.or_else(|| real_target(&git, &state.git).map(&mut add));
+        let target = target.map(|(_, target)| target);
+        self.targets.extend(target.clone().map(|target| (git.clone(), target)));
         self.files.insert(git, state.git.clone());
         self.folders.insert(folder.to_owned(), state);
+        let Some(index) = own.or(target).map(|directory| directory.join("index")) else { return };
+        let is_current = |known: &&Arc<IndexState>| known.1.as_ref().is_some_and(Stamp::is_current);
+        let known = earlier.indexes.get(&index).filter(is_current).cloned();
+        let state = known.unwrap_or_else(|| Arc::new(read_index(&index)));
+        if let Some(names) = &state.0 {
+            let submodules: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
+            self.add_nested(&submodules, places);
+        } else {
+            self.add_nested(&search([folder.to_owned()].iter(), MAX_ENTRIES, places), places);
+        }
+        self.indexes.insert(index, state);
     }
 
     /// Its submodules and worktrees follow.
@@ -248,51 +279,48 @@ impl Snapshot {
         let is_linked = state.is_some_and(|state| state.is_linked());
         let known = earlier.directories.get(path);
         let is_same = state.zip(known).is_some_and(|(state, known)| Arc::ptr_eq(state, known));
-        // In a directory that did not change, what was missing is.
-        for inner in ["modules", "worktrees"].map(|name| path.join(name)) {
-            let known = earlier.listings.get(&inner).filter(|it| is_same && it.stamp.is_missing());
-            if let Some(missing) = known {
-                self.listings.insert(inner, Arc::clone(missing));
-            }
-        }
         // Git reads the configuration of a linked worktree in the directory above; it needs no `HEAD`.
         let common = path.parent().filter(|parent| is_linked && parent.ends_with("worktrees"));
         if let Some(common) = common.and_then(Path::parent) {
             self.add_directory(common, earlier);
         }
         // A linked worktree has its own submodules.
-        self.add_modules(&path.join("modules"), 0, earlier);
+        self.add_modules(&path.join("modules"), is_same, 0, earlier);
         if !is_linked {
-            for worktree in self.folders_in(&path.join("worktrees"), earlier) {
+            for worktree in self.folders_in(&path.join("worktrees"), is_same, earlier) {
                 self.add_directory(&worktree, earlier);
             }
         }
     }
 
-    fn add_modules(&mut self, folder: &Path, level: usize, earlier: &Self) {
-        for path in self.folders_in(folder, earlier) {
+    fn add_modules(&mut self, folder: &Path, is_same: bool, level: usize, earlier: &Self) {
+        for path in self.folders_in(folder, is_same, earlier) {
             let is_known = earlier.directories.contains_key(&path);
             if is_known || path.join("HEAD").symlink_metadata().is_ok() || may_be_repository(&path)
             {
                 self.add_directory(&path, earlier);
             } else if level < MAX_LEVELS {
-                self.add_modules(&path, level + 1, earlier);
+                self.add_modules(&path, false, level + 1, earlier);
             }
         }
     }
 
-    /// A link, which git would follow, counts as a file.
-    fn folders_in(&mut self, folder: &Path, earlier: &Self) -> Vec<PathBuf> {
-        let earlier = || earlier.listings.get(folder).filter(|known| known.stamp.is_current());
-        let known = self.listings.get(folder).or_else(earlier);
-        let listing = known.cloned().unwrap_or_else(|| Arc::new(Listing::read(folder)));
-        let links = listing.links.iter().map(PathBuf::as_path);
-        for link in links.chain(listing.is_link.then_some(folder)) {
-            self.files.insert(link.to_owned(), read_path(link));
+    /// A link, which git would follow, counts as a file. `is_same`: the directory that contains the folder did not change.
+    fn folders_in(&mut self, folder: &Path, is_same: bool, earlier: &Self) -> Vec<PathBuf> {
+        let known = earlier.listings.get(folder);
+        // What was missing there is.
+        if is_same && known.is_none() {
+            return Vec::new();
         }
+        let known = known.filter(|known| known.stamp.is_current());
+        let listing = known.cloned().unwrap_or_else(|| Arc::new(Listing::read(folder)));
+        let links = listing.links.iter();
+        self.files.extend(links.map(|link| (link.clone(), read_path(link))));
         self.is_incomplete |= listing.folders.len() > MAX_GIT_DIRECTORIES;
         let folders = listing.folders.clone();
-        self.listings.insert(folder.to_owned(), listing);
+        if listing.stamp.state.is_some() {
+            self.listings.insert(folder.to_owned(), listing);
+        }
         folders
     }
 }
@@ -370,6 +398,16 @@ pub(super) fn search<'a>(
         }
     }
     found
+}
+
+fn read_index(index: &Path) -> IndexState {
+    let stamp = (!index.is_symlink()).then(|| Stamp::take(index));
+    let mut submodules = Vec::new();
+    let read = git_index::read(index, |entry| {
+        let name = entry.is_submodule().then(|| OsStr::from_bytes(entry.name));
+        submodules.extend(name.map(PathBuf::from));
+    });
+    (read.map(|()| submodules), stamp)
 }
 
 /// Without following a link.

@@ -22,7 +22,7 @@ static IS_TIMED: LazyLock<Mutex<HashMap<u64, bool>>> = LazyLock::new(Mutex::defa
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) path: PathBuf,
-    state: Option<(u64, u64, i64, i64, i64)>,
+    pub(super) state: Option<(u64, u64, i64, i64, i64)>,
     pub(super) has_other_name: bool,
     /// A later change has another stamp.
     is_sure: bool,
@@ -49,10 +49,6 @@ impl Stamp {
         Self { path: path.to_owned(), state, has_other_name, is_sure }
     }
 
-    pub(super) fn is_missing(&self) -> bool {
-        self.state.is_none()
-    }
-
     /// Whether the path existed, and did not change since this time.
     pub(super) fn is_older_than(&self, time: SystemTime) -> bool {
         let since_epoch = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -64,11 +60,12 @@ impl Stamp {
     }
 
     pub(super) fn is_current(&self) -> bool {
-        let current = rustix::fs::lstat(&self.path).ok().map(|stat| {
+        let current = || {
+            let stat = rustix::fs::lstat(&self.path).ok()?;
             let fraction = i64::try_from(stat.st_ctime_nsec).unwrap_or(0);
-            (stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, fraction)
-        });
-        self.is_sure && current == self.state
+            Some((stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime, fraction))
+        };
+        self.is_sure && current() == self.state
     }
 }
 

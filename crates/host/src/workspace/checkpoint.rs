@@ -18,7 +18,7 @@ mod take_over;
 mod tests;
 mod undo_plan;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -27,12 +27,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::Workspace;
 use super::replace::MAX_CHANGED;
-use agent_protocol::disk::{self, repository::RepositoryPlaces};
-pub(super) use git_state::{GitDirs, for_each_tracked};
+use agent_protocol::disk;
+pub(super) use git_state::GitDirs;
 use journal::{Journal, Operation, OperationLock};
 use manifest::{
     IncompleteScan, Manifest, ManifestEntry, ManifestScanner, PathChange, PathName, PathState,
-    TICK, changes_between, stat,
+    RepositoryGuard, TICK, changes_between, stat,
 };
 use outside_changes::KnownFiles;
 use pack::ContentPack;
@@ -227,7 +227,7 @@ impl Checkpoints {
         &self,
         what: &str,
         scope: OperationScope,
-        guard: &dyn Fn(Option<&RepositoryPlaces>) -> bool,
+        guard: &RepositoryGuard<'_>,
     ) -> OpenOperation {
         let overlap = OperationLock::begin(&self.settings.store);
         let turn = self.state.lock().turn;
@@ -263,8 +263,9 @@ impl Checkpoints {
     }
 
     /// Looks for repositories in the project; `None` if there are too many files. Blocks.
-    pub fn find_repositories(&self) -> Option<RepositoryPlaces> {
-        self.scanner.find_repositories()
+    pub fn find_repositories(&self) -> Option<BTreeSet<PathBuf>> {
+        let found = self.scanner.find_paths().ok().filter(|_| !self.scanner.is_abandoned());
+        found.map(|found| found.repositories)
     }
 
     /// Records the state after an operation, and the changes; in the background the user may have made some.
@@ -273,7 +274,7 @@ impl Checkpoints {
         &self,
         begun: OpenOperation,
         is_background: bool,
-        guard: &dyn Fn(Option<&RepositoryPlaces>) -> bool,
+        guard: &RepositoryGuard<'_>,
     ) -> std::io::Result<ChangedFiles> {
         let OpenOperation { operation, scope, time, before, overlap, .. } = begun;
         let (journal_bytes, open_file) = (begun.journal_bytes, begun.open_file);
@@ -308,17 +309,6 @@ impl Checkpoints {
         }
         self.record_operation(Operation { is_shared, changes, git, ..operation })?;
         Ok(names)
-    }
-
-    fn take_guarded_manifest(
-        &self,
-        guard: &dyn Fn(Option<&RepositoryPlaces>) -> bool,
-    ) -> Result<Arc<Manifest>, IncompleteScan> {
-        let taken = self.take_manifest();
-        let repositories = taken.as_ref().ok().and_then(|it| it.repositories.as_ref());
-        // An abandoned scan has only a part of them.
-        let repositories = repositories.filter(|_| !self.scanner.is_abandoned());
-        if guard(repositories) { self.take_manifest() } else { taken }
     }
 
     /// Records the changes of a killed command. Must be called before any other operation of the session.
@@ -476,6 +466,13 @@ impl Checkpoints {
     }
 
     fn take_manifest(&self) -> Result<Arc<Manifest>, IncompleteScan> {
+        self.take_guarded_manifest(&|_| false)
+    }
+
+    fn take_guarded_manifest(
+        &self,
+        guard: &RepositoryGuard<'_>,
+    ) -> Result<Arc<Manifest>, IncompleteScan> {
         let last = self.state.lock().last.clone();
         let last = last.unwrap_or_else(|| {
             let file = self.settings.store.join(MANIFEST_FILE);
@@ -485,17 +482,18 @@ impl Checkpoints {
             saved.unwrap_or_default()
         });
         if self.state.lock().is_too_large {
+            guard(None);
             return Err(IncompleteScan);
         }
         self.pack().lock().forget_removed();
-        let taken = self.scanner.take_manifest(&last, self.pack());
+        let taken = self.scanner.take_manifest(&last, self.pack(), guard);
         if self.scanner.is_abandoned() {
             return Err(IncompleteScan);
         }
         let mut manifest = taken.inspect_err(|_| self.state.lock().is_too_large = true)?;
         if manifest.lacks_room() {
             self.pack().lock().make_room(&manifest.hashes());
-            manifest = self.scanner.take_manifest(&manifest, self.pack())?;
+            manifest = self.scanner.take_manifest(&manifest, self.pack(), &|_| false)?;
         }
         let manifest = Arc::new(manifest);
         self.state.lock().last = Some(manifest.clone());

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::checkpoint::{GitDirs, for_each_tracked};
+use super::checkpoint::GitDirs;
 use super::snapshot::FileStat;
+use agent_protocol::disk::git_index;
 
 /// Reads the index again only when it changed.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ impl TrackedHiddenPaths {
             return Arc::clone(paths);
         }
         let mut paths = HashSet::new();
-        for_each_tracked(&read.0, |name| {
+        _ = git_index::read(&read.0, |git_index::IndexEntry { name, .. }| {
             if name.starts_with(b".") || memchr::memmem::find(name, b"/.").is_some() {
                 let file = git.top.join(OsStr::from_bytes(name));
                 let inside = file.ancestors().take_while(|path| *path != git.top);

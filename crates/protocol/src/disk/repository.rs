@@ -1,6 +1,5 @@
 //! The layout of git repositories: how to recognise one, and which files in it belong to git.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -47,15 +46,6 @@ const TEMPORARY_FILES: &[&str] = &[
     "packed-refs.new",
 ];
 
-/// Where git may find repositories in a project.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RepositoryPlaces {
-    /// Directories that contain `.git` or look like a git directory, and links out of what was searched.
-    pub folders: BTreeSet<PathBuf>,
-    /// Directories that may contain more of them: the submodules of a repository are not known.
-    pub unsearched: BTreeSet<PathBuf>,
-}
-
 /// Whether one of these lists has the name. Some file systems do not distinguish case.
 pub fn is_one_of(name: &str, lists: &[&[&str]]) -> bool {
     lists.iter().any(|names| names.iter().any(|own| own.eq_ignore_ascii_case(name)))
@@ -87,12 +77,7 @@ pub fn looks_like_repository(folder: &Path) -> bool {
 /// Whether the folder has what git demands of a repository: a valid `HEAD`, and entries that need not be directories.
 pub fn may_be_repository(folder: &Path) -> bool {
     let exists = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    let head = folder.join("HEAD");
-    let is_valid = || match fs::read_link(&head) {
-        Ok(target) if target.as_os_str().as_encoded_bytes().starts_with(b"refs/") => true,
-        _ => read_beginning(&head, 255).is_ok_and(|text| is_head_content(&text)),
-    };
-    (exists("commondir") || exists("objects") && exists("refs")) && is_valid()
+    (exists("commondir") || exists("objects") && exists("refs")) && is_head(&folder.join("HEAD"))
 }
 
 /// The directory that a `.git` file names, as git reads it: the system follows links before a `..`.

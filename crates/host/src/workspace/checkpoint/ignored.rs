@@ -18,6 +18,8 @@ const MAX_PATHS: usize = 2_000;
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Limit of the entries of one ignored directory among which repositories and links are looked for.
 const MAX_SEARCHED: usize = 20_000;
+/// Limit of the directories in one directory of build output among which repositories are looked for.
+const MAX_SPARE_FOLDERS: usize = 50;
 
 /// A directory that the walk entered, relative to the root, with its entries.
 pub(super) struct VisitedDirectory {
@@ -83,9 +85,9 @@ pub(super) fn find_ignored(
     }
     let is_returned =
         |name: &[u8]| met.binary_search_by(|met| met.name.as_slice().cmp(name)).is_ok();
+    let is_spare = |name: &[u8]| is_spare(Path::new(OsStr::from_bytes(name)));
     // Git may track a file in an ignored directory.
-    let is_left_out =
-        |name: &[u8]| is_returned(name) || is_spare(Path::new(OsStr::from_bytes(name)));
+    let is_left_out = |name: &[u8]| is_returned(name) || is_spare(name);
     let mut directories: Vec<(Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
     let (mut trees, mut found): (Vec<Vec<u8>>, _) = (Vec::new(), FoundPlaces::default());
     for VisitedDirectory { name: directory, count } in entered {
@@ -96,7 +98,15 @@ pub(super) fn find_ignored(
         let mut names = Vec::new();
         for_each_entry(&root.join(OsStr::from_bytes(&directory)), |own, kind| {
             let name = join_path(&directory, own);
-            if own != b".git" && !is_left_out(&name) {
+            if own == b".git" || is_returned(&name) {
+                return true;
+            }
+            if kind == FileType::Directory && is_spare(&name) {
+                // Its name does not make it one: a command can have ignored what the user keeps there.
+                let mut inner = FoundPlaces::default();
+                _ = paths_in_tree(root, &name, MAX_SPARE_FOLDERS, &is_returned, &mut inner);
+                found.repositories.extend(inner.repositories);
+            } else if !is_spare(&name) {
                 found.links.extend(may_be_link(kind).then(|| name.clone()));
                 let list = if kind == FileType::Directory { &mut trees } else { &mut names };
                 list.push(name);
@@ -110,7 +120,7 @@ pub(super) fn find_ignored(
     let (mut paths, mut excluded) = (Vec::new(), Vec::new());
     trees.sort_unstable();
     for mut tree in trees {
-        let names = paths_in_tree(root, &tree, &is_left_out, &mut found);
+        let names = paths_in_tree(root, &tree, MAX_SEARCHED, &is_left_out, &mut found);
         tree.push(b'/');
         match names {
             Some(names) => directories.push((tree, names)),
@@ -147,10 +157,11 @@ pub(super) fn find_ignored(
 }
 
 /// The directory comes first. `None` if there are too many paths, or if a repository is in it. What git could use is found
-/// within another limit.
+/// within other limits.
 fn paths_in_tree(
     root: &Path,
     tree: &[u8],
+    mut n_folders_left: usize,
     is_left_out: &impl Fn(&[u8]) -> bool,
     found: &mut FoundPlaces,
 ) -> Option<Vec<Vec<u8>>> {
@@ -185,7 +196,8 @@ fn paths_in_tree(
         if !is_read {
             found.repositories.push(path);
         }
-        if n_searched >= MAX_SEARCHED {
+        n_folders_left -= 1;
+        if n_searched >= MAX_SEARCHED || n_folders_left == 0 {
             return None;
         }
     }

@@ -24,7 +24,7 @@ use super::pack::ContentPack;
 use super::{CheckpointLimits, Hash, is_directory, now};
 use crate::workspace::walk::has_unusable_ignores;
 use crate::workspace::{FileStat, ThreadResults};
-use agent_protocol::disk::{self, ResolvedPath, repository::RepositoryPlaces};
+use agent_protocol::disk::{self, ResolvedPath};
 
 /// A file that was modified this shortly before it was read may change again without a new time.
 const RACY: Duration = Duration::from_millis(100);
@@ -165,9 +165,6 @@ pub(super) struct Manifest {
     /// Directories with ignored files beyond the limits, which `files` lacks. A `/` at the end means everything below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) excluded: Vec<PathName>,
-    /// `None`: read from disk.
-    #[serde(skip)]
-    pub(super) repositories: Option<RepositoryPlaces>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -203,13 +200,8 @@ pub(super) struct ManifestScanner {
     pub(super) git: Option<GitDirs>,
     limits: CheckpointLimits,
     tracked: Mutex<Option<TrackedFiles>>,
-    /// The submodules of repositories, with the metadata of the index that names them.
-    submodules: Mutex<HashMap<PathBuf, (PathStat, Submodules)>>,
     is_abandoned: AtomicBool,
 }
-
-/// `None` if the index cannot be read.
-type Submodules = Option<Vec<PathBuf>>;
 
 /// The index with this metadata.
 #[derive(Debug)]
@@ -227,20 +219,23 @@ pub(super) struct ScannedPath {
 
 type ScanResult = (Vec<ScannedPath>, Vec<VisitedDirectory>);
 
+/// Compares the repositories; whether it changed something.
+pub(super) type RepositoryGuard<'a> = dyn Fn(Option<&BTreeSet<PathBuf>>) -> bool + 'a;
+
 /// The paths that a manifest covers.
-struct CoveredPaths {
+pub(super) struct CoveredPaths {
     /// Sorted.
     files: Vec<ScannedPath>,
     /// Directories of ignored files that the limits exclude.
     excluded: Vec<PathName>,
-    repositories: RepositoryPlaces,
+    pub(super) repositories: BTreeSet<PathBuf>,
 }
 
 impl ManifestScanner {
     pub(super) fn new(root: &Path, closed: Vec<PathBuf>, limits: CheckpointLimits) -> Self {
         let (root, git, tracked) = (root.to_owned(), GitDirs::around(root), Mutex::default());
-        let (submodules, is_abandoned) = (Mutex::default(), AtomicBool::new(false));
-        Self { root, closed, git, limits, tracked, submodules, is_abandoned }
+        let is_abandoned = AtomicBool::new(false);
+        Self { root, closed, git, limits, tracked, is_abandoned }
     }
 
     /// Ends the scans that run, also in other threads.
@@ -264,7 +259,7 @@ impl ManifestScanner {
         Ok(paths.collect())
     }
 
-    fn find_paths(&self) -> Result<CoveredPaths, IncompleteScan> {
+    pub(super) fn find_paths(&self) -> Result<CoveredPaths, IncompleteScan> {
         let repositories = Mutex::new(BTreeSet::new());
         let (mut files, entered) = self.walk(&repositories)?;
         files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -298,50 +293,24 @@ impl ManifestScanner {
             let is_visited = target.path.strip_prefix(&self.root).is_ok_and(is_visited);
             target.depends_on_process() || !is_visited && target.path.is_dir()
         }));
-        let mut unsearched = BTreeSet::new();
-        let top = self.git.iter().map(|git| &git.top);
-        let mut todo: Vec<PathBuf> = repositories.iter().chain(top).cloned().collect();
-        while let Some(folder) = todo.pop() {
-            let Some(submodules) = self.submodules_in(&folder) else {
-                let is_around = self.root.starts_with(&folder);
-                unsearched.insert(if is_around { self.root.clone() } else { folder });
-                continue;
-            };
-            todo.extend(submodules.into_iter().filter(|path| repositories.insert(path.clone())));
-        }
-        let repositories = RepositoryPlaces { folders: repositories, unsearched };
         Ok(CoveredPaths { files, excluded, repositories })
     }
 
-    /// The submodules in the index of a repository, also ignored ones.
-    fn submodules_in(&self, folder: &Path) -> Submodules {
-        let own = GitDirs::around(folder).filter(|own| own.top == folder);
-        let Some((index, own)) = own.and_then(|own| own.index_file()) else {
-            return Some(Vec::new());
-        };
-        let mut nested = self.submodules.lock();
-        if nested.get(folder).is_none_or(|known| known.0 != index) {
-            let found = read_index(&own).map(|entries| {
-                let submodules = entries.into_iter().filter(|(_, entry)| entry.is_submodule);
-                submodules.map(|(name, _)| folder.join(OsStr::from_bytes(&name))).collect()
-            });
-            nested.insert(folder.to_owned(), (index, found));
-        }
-        nested.get(folder)?.1.clone()
-    }
-
-    /// `None`: the scan is incomplete.
-    pub(super) fn find_repositories(&self) -> Option<RepositoryPlaces> {
-        Some(self.find_paths().ok().filter(|_| !self.is_abandoned())?.repositories)
-    }
-
-    /// Stores contents that are new since the `last` manifest.
+    /// Stores contents that are new since the `last` manifest. `guard` receives the repositories first, if they are known: storing
+    /// may take long, and a signal may end it. If it changed something, the paths are searched again.
     pub(super) fn take_manifest(
         &self,
         last: &Manifest,
         pack: &Mutex<ContentPack>,
+        guard: &RepositoryGuard<'_>,
     ) -> Result<Manifest, IncompleteScan> {
-        let CoveredPaths { files, excluded, repositories } = self.find_paths()?;
+        let mut covered = self.find_paths();
+        // An abandoned scan has only a part of them.
+        let known = covered.as_ref().ok().filter(|_| !self.is_abandoned());
+        if guard(known.map(|covered| &covered.repositories)) {
+            covered = self.find_paths();
+        }
+        let CoveredPaths { files, excluded, .. } = covered?;
         let scan =
             |path: PathBuf| Some(ScannedPath::new(path.as_os_str().as_bytes(), stat(&path).ok()?));
         let mut git: Vec<ScannedPath> =
@@ -354,7 +323,6 @@ impl ManifestScanner {
             files: self.read_entries(files, &last.files, pack, index.as_deref(), max),
             git: self.read_entries(git, &last.git, pack, None, max),
             excluded,
-            repositories: Some(repositories),
         };
         let mut pack = pack.lock();
         // The pack records errors as losses.
@@ -394,7 +362,7 @@ impl ManifestScanner {
         if open.peek().is_none() {
             return false;
         }
-        let index = self.git.as_ref().and_then(|git| read_index(&git.index())).unwrap_or_default();
+        let index = self.git.as_ref().map(|git| read_index(&git.index())).unwrap_or_default();
         open.any(|entry| match self.index_entry(&index, entry.path.as_bytes()) {
             Some(listed) => is_tracked && !listed.describes(&entry.stat),
             None => !is_tracked,
@@ -419,12 +387,14 @@ impl ManifestScanner {
     /// Adds files that git tracks although they match an ignore rule.
     fn add_tracked(&self, files: &mut Vec<ScannedPath>) {
         let Some(git) = &self.git else { return };
-        let Some((index, file)) = git.index_file() else { return };
+        // Git follows a link in its place.
+        let Ok(file) = git.index().canonicalize() else { return };
+        let Ok(index) = stat(&file) else { return };
         let mut tracked = self.tracked.lock();
         if tracked.as_ref().is_none_or(|tracked| tracked.index != index) {
             let below = self.root.strip_prefix(&git.top).unwrap_or(Path::new(""));
             let mut names = Vec::new();
-            for name in read_index(&file).into_iter().flatten().map(|(name, _)| name) {
+            for name in read_index(&file).into_keys() {
                 if let Ok(path) = Path::new(OsStr::from_bytes(&name)).strip_prefix(below) {
                     names.push(path.as_os_str().as_bytes().to_vec());
                 }
@@ -553,8 +523,7 @@ impl ManifestScanner {
                 entries.push(kept);
             }
         }
-        let index =
-            index.filter(|_| new.len() > FEW_FILES).and_then(read_index).unwrap_or_default();
+        let index = index.filter(|_| new.len() > FEW_FILES).map(read_index).unwrap_or_default();
         let work = EntryReader { scanner: self, pack, index: &index, max_bytes, taken };
         for (at, entry) in work.read_entries(new) {
             entries[at] = entry.map(Arc::new);
