@@ -201,7 +201,7 @@ fn run_on_screen(
         is_finished: false,
     };
     if offers_sessions {
-        let actions = chat.state.offer_sessions();
+        let actions = chat.state.offer_list("/resume ").unwrap_or_default();
         chat.perform_all(actions)?;
     }
     if let Some(words) = first_message {
@@ -255,7 +255,7 @@ impl ChatScreen<'_> {
                     let is_xterm = name.starts_with("XTerm");
                     self.features =
                         TerminalFeatures { reflows: !is_xterm, has_hyperlinks: !is_xterm };
-                    self.screen.set_features(self.features);
+                    self.screen.features = self.features;
                 }
                 self.update(Input::Terminal(typed, at))
             }

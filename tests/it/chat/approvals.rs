@@ -401,7 +401,7 @@ fn impossible_change_needs_no_approval() {
     let (_test, pty) = asked(script, "expect: NOT_READ\ntext: end");
     pty.wait_for("end");
     assert!(!pty.all().contains("Allow"), "{}", pty.all());
-    assert!(pty.screen().contains("✗ Edit a.txt  NOT_READ"), "{}", pty.screen());
+    assert!(pty.screen().contains("✗ Edit a.txt  File not read"), "{}", pty.screen());
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn text_for_the_model_is_only_in_the_transcript() {
     let all = pty.all();
     let lines: Vec<&str> = all.lines().collect();
     for (failure, telling) in
-        [("✗ Edit a.txt", "NOT_READ"), ("✗ check sh check.sh", "AssertionError: 1 is not 2")]
+        [("✗ Edit a.txt", "File not read"), ("✗ check sh check.sh", "AssertionError: 1 is not 2")]
     {
         let at = lines.iter().position(|line| line.starts_with(failure)).unwrap();
         assert!(lines[at].contains(telling), "{all}");

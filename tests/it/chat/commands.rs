@@ -78,7 +78,9 @@ fn built_in_commands_print_their_result() {
     pty.say("/mode read-only");
     pty.wait_for("· mode read-only");
     pty.say("/mode");
-    pty.wait_for("the mode is read-only");
+    pty.wait_for("▸ read-only  in use · ");
+    pty.send("\x1b");
+    pty.wait_for("/help");
     pty.send("\x1b[Z");
     pty.wait_for("· mode ask");
     pty.say("/todos");
@@ -88,7 +90,7 @@ fn built_in_commands_print_their_result() {
     pty.say("/theme light");
     pty.wait_for("colours for a light background");
     pty.say("/keys");
-    pty.wait_for("undo the undo");
+    pty.wait_for("insert the last deleted text");
     pty.send("q");
     pty.wait_for("/help");
     pty.say("/copy");
@@ -744,6 +746,8 @@ fn resume_reports_that_there_is_no_other_session() {
     let (_test, mut pty) = chat("text: x");
     pty.send("/resume ");
     pty.wait_for("there is no other session of this project");
+    // Nothing is left to delete.
+    pty.wait("an empty input", |screen| !screen.contains("/resume"));
 }
 
 #[test]
@@ -902,8 +906,7 @@ fn effort_is_chosen_with_the_model_or_alone() {
     pty.wait_for("there is no effort \"of words\": default, none, minimal, low");
     // In the list.
     pty.send("/model mine/large ");
-    pty.wait_for("▸ default");
-    pty.wait("the current one", |screen| screen.contains("high     in use now"));
+    pty.wait("the current one", |screen| screen.contains("▸ high     in use\n"));
     pty.send("xh");
     pty.wait_for("/model mine/large xh");
     pty.send("\r");
@@ -926,8 +929,8 @@ fn effort_is_chosen_with_the_model_or_alone() {
     pty.say("/thinking hard");
     pty.wait_for("there is no effort \"hard\": default, none, minimal, low");
     pty.say("/effort");
-    pty.wait_for("the effort is high; /effort EFFORT changes it");
-    pty.wait("the list", |screen| screen.contains("high     in use now"));
+    pty.wait("the list", |screen| screen.contains("▸ high     in use\n"));
+    assert!(!pty.all().contains("the effort is"), "{}", pty.all());
     pty.send("max");
     pty.wait_for("/effort max");
     pty.send("\r");
@@ -954,10 +957,9 @@ fn model_picker_checks_the_server_and_updates_the_status() {
     let mut pty = Pty::start(&test, &[], 24, 80, "xterm-256color");
     pty.wait_for("/help");
     pty.say("/model");
-    pty.wait_for("the model is mine/small (window 128,000 (assumed) · price not known)");
     // Only what the server lists, as soon as it is known.
     pty.wait("the list of the server", |screen| {
-        screen.contains("▸ mine/small  window 128,000 (assumed) · price not known · answers now")
+        screen.contains("▸ mine/small  in use · window 128,000 (assumed) · price not known\n")
             && screen.contains("  mine/large  window 2,000,000 · $2 in, $10.5 out\n")
             && !screen.contains("mine/unlisted")
     });

@@ -20,7 +20,7 @@ fn long_pages_open_in_the_viewer_and_leave_no_trace_in_the_scrollback() {
     pty.wait_for("/help");
     for (command, first, keys, last) in [
         ("/config", "Configuration", "G", "ui.vi"),
-        ("/keys", "Keys", "G", "undo the undo"),
+        ("/keys", "Keys", "G", "insert the last deleted text"),
         ("/trace", "What happened", "G", "Read a.txt"),
         ("/help", "Keys and commands", "G", "check the installation"),
     ] {
@@ -49,13 +49,13 @@ fn viewer_of_a_page_is_searchable() {
     let (_test, mut pty) = chat(24);
     pty.say("/keys");
     pty.wait_for("q close");
-    assert!(!pty.screen().contains("undo the undo"), "{}", pty.screen());
+    assert!(!pty.screen().contains("insert the last deleted text"), "{}", pty.screen());
     pty.send("/");
-    pty.send("undo the undo");
-    pty.wait_for("/undo the undo");
+    pty.send("insert the last deleted text");
+    pty.wait_for("/insert the last deleted text");
     pty.send("\r");
     pty.wait_for("in 1 place");
-    pty.wait_for("▌ Alt-_");
+    pty.wait_for("▌ Ctrl-Y");
     pty.send("q");
     pty.wait_for("/help");
 }

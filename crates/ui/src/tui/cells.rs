@@ -9,21 +9,20 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 pub(super) use call::{
-    Call, CallState, PermissionQuestion, describe_agent_work, exploration_lines,
+    Call, CallState, PermissionQuestion, describe_agent_work, exploration_lines, output_error,
 };
 pub(super) use lines::{error_parts, format_count, format_millis, format_seconds, title_line};
 
 use super::markdown;
 use super::text::{truncate, width, wrap_with_prefixes};
 use super::theme::{StyleRole, Theme};
-use agent_protocol::command_output::{error_line, render_output};
 use agent_protocol::control::Ending;
 use agent_protocol::event::{FailureReport, TurnFinished};
 use agent_protocol::plan::{Plan, Todo, TodoStatus};
 use agent_protocol::pluralize;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use lines::{
-    failure_lines, live_output_lines, message_lines, output_lines, prefixed_lines, text_lines,
+    Fold, failure_lines, folded_lines, live_output_lines, message_lines, prefixed_lines, text_lines,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,9 +73,6 @@ pub(super) enum Detail {
     Brief,
     Full,
 }
-
-/// Lines in [`Detail::Brief`].
-const SHELL_LINES: usize = 40;
 
 /// A long conversation has thousands of cells, so large variants are boxed.
 #[derive(Debug)]
@@ -269,12 +265,11 @@ impl Cell {
                 let CheckRun { command, passed, outcome, tail } = &**check;
                 let mark =
                     if *passed { ("✓ ", StyleRole::Good) } else { ("✗ ", StyleRole::Bad) };
-                let tail_text = render_output(tail);
-                let telling = if *passed { "" } else { error_line(&tail_text) };
+                let telling = if *passed { String::new() } else { output_error(tail, "") };
                 let title = ("check", command.as_str(), outcome.as_str());
-                let mut lines = failure_lines(mark, title, telling, options, detail);
+                let mut lines = failure_lines(mark, title, &telling, options, detail);
                 if detail == Detail::Full {
-                    lines.extend(output_lines(tail, 0, usize::MAX, options, detail));
+                    lines.extend(folded_lines(tail, 0, Fold::Output, options, detail));
                 }
                 lines
             }
@@ -289,7 +284,7 @@ impl Cell {
                 };
                 let mut lines = vec![title_line(("! ", role), "", &shell.command, &how, options)];
                 let n_omitted = shell.n_omitted;
-                lines.extend(output_lines(&shell.output, n_omitted, SHELL_LINES, options, detail));
+                lines.extend(folded_lines(&shell.output, n_omitted, Fold::Shell, options, detail));
                 lines
             }
             Self::Page(page) => {
@@ -357,9 +352,12 @@ fn turn_end_lines(
         return Vec::new();
     }
     // (`/cost` has the totals.)
-    let mut facts = vec![format_millis(own_ms)];
-    if finished.waiting_ms >= 1000 {
-        facts[0].push_str(&format!(" (+{} waiting for you)", format_millis(finished.waiting_ms)));
+    let mut facts = Vec::new();
+    let waiting = Some(finished.waiting_ms).filter(|ms| *ms >= 1000).map(format_millis);
+    let waiting = waiting.map(|time| format!(" (+{time} waiting for you)")).unwrap_or_default();
+    // Before the first answer nothing was done.
+    if finished.ending != Ending::ModelRefused || finished.rounds > 0 {
+        facts.push(format_millis(own_ms) + &waiting);
     }
     let spending = finished.spending();
     if let n @ 1.. = spending.usage.output_tokens {
@@ -433,7 +431,20 @@ fn turn_end_lines(
     let is_done = plan.is_some_and(|plan| plan.open_todos().next().is_none());
     let most = if is_done && detail == Detail::Brief { 1 } else { usize::MAX };
     lines.extend(plan.map_or_else(Vec::new, |plan| plan_lines(plan, options, most)));
-    lines.extend(wrap(&[head, options.span(facts.join(" · "), StyleRole::Quiet)]));
+    let mut row = vec![head];
+    for (n, fact) in facts.iter().enumerate() {
+        let used: usize = row.iter().map(Span::width).sum();
+        let mut gap = if n == 0 { "" } else { " · " };
+        // A line ends between two facts.
+        if n > 0 && used + width(gap) + width(fact) > options.width {
+            lines.extend(wrap(&std::mem::replace(&mut row, vec![Span::raw("  ")])));
+            gap = "";
+        }
+        row.push(options.span(format!("{gap}{fact}"), StyleRole::Quiet));
+    }
+    if !facts.is_empty() || lines.is_empty() {
+        lines.extend(wrap(&row));
+    }
     lines
 }
 

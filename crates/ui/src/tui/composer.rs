@@ -99,7 +99,6 @@ pub(super) struct Composer {
     pastes: Vec<(String, String)>,
     n_pastes: usize,
     undo: Vec<(AttributedText, usize)>,
-    redo: Vec<(AttributedText, usize)>,
     /// Two steps of the same kind of typing are undone together.
     last_typing: Option<TypingKind>,
     kill_buffer: AttributedText,
@@ -376,19 +375,10 @@ impl Composer {
     }
 
     pub(super) fn undo(&mut self) {
-        let current = self.undo.pop().map(|step| self.restore(step));
-        self.redo.extend(current);
-    }
-
-    pub(super) fn redo(&mut self) {
-        let current = self.redo.pop().map(|step| self.restore(step));
-        self.undo.extend(current);
-    }
-
-    fn restore(&mut self, (text, cursor): (AttributedText, usize)) -> (AttributedText, usize) {
-        self.last_typing = None;
-        let before = std::mem::replace(&mut self.content, text);
-        (before, std::mem::replace(&mut self.cursor, cursor))
+        if let Some(step) = self.undo.pop() {
+            self.last_typing = None;
+            (self.content, self.cursor) = step;
+        }
     }
 
     /// The rows cover every byte except line breaks.
@@ -489,7 +479,6 @@ impl Composer {
                 self.undo.remove(0);
             }
         }
-        self.redo.clear();
         self.last_typing = typing;
         self.column = None;
     }
@@ -535,12 +524,10 @@ mod tests {
         it.undo();
         it.undo();
         assert_eq!(it.text(), "one two\nthree four");
-        it.redo();
-        assert_eq!(it.text(), "one two\nthree ");
         it.set_cursor(0);
         it.delete(Motion::LineEnd);
         it.delete(Motion::LineEnd);
-        assert_eq!(it.text(), "three ");
+        assert_eq!(it.text(), "three four");
     }
 
     #[test]
@@ -639,9 +626,6 @@ mod tests {
         let at = WORDS.len() - "!cd\nthanks".len();
         it.replace(0, at, "");
         check(&it, "!cd\nthanks", false);
-        it.undo();
-        it.redo();
-        check(&it, "!cd\nthanks", false);
         let mut it = words();
         it.set_cursor(0);
         while !it.text().starts_with('!') {
@@ -668,9 +652,6 @@ mod tests {
         it.undo();
         it.undo();
         check(&it, "!cd", false);
-        it.redo();
-        it.redo();
-        check(&it, "!cd", true);
         // Typed text is a command once it is at the start, and returns as one.
         let mut it = composer("look\n!ls");
         it.set_cursor(0);

@@ -36,8 +36,8 @@ pub(super) struct Conversation {
     n_printed: usize,
     /// The waiting question is printed: the live area has no room for it.
     pub(super) prints_question: bool,
-    last_group: Option<CellGroup>,
-    stream: MarkdownStream,
+    pub(super) last_group: Option<CellGroup>,
+    pub(super) stream: MarkdownStream,
     /// The whole text, for the cell.
     pub(super) streamed_answer: String,
     stream_has_begun: bool,
@@ -454,10 +454,6 @@ impl Conversation {
         });
         lines.collect()
     }
-
-    pub(super) fn streamed_tail(&self, options: RenderOptions) -> Vec<Line<'static>> {
-        if self.streamed_answer.is_empty() { Vec::new() } else { self.stream.tail(options) }
-    }
 }
 
 #[cfg(test)]
@@ -627,6 +623,86 @@ mod tests {
             shown(&conversation.take_finished(options(60))),
             "The first try br\n\n· the answer ended early: the text above is discarded\n\nThe second try.\n"
         );
+    }
+
+    /// The end of a turn with these fields, on a screen of 40 columns.
+    fn turn_end(fields: &Value) -> String {
+        let mut end = json!({"type": "turn.finished", "ending": "completed", "result": "", "errors": [],
+            "files_changed": [], "rounds": 2, "usage": {"input_tokens": 1, "output_tokens": 340},
+            "time_ms": 7500, "model_ms": 1});
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            end[name] = value.clone();
+        }
+        shown(&conversation(&[end]).take_finished(options(40)))
+    }
+
+    #[test]
+    fn last_line_of_a_turn_breaks_between_facts() {
+        let files: Vec<String> = (0..22).map(|n| format!("f{n}")).collect();
+        assert_eq!(
+            turn_end(&json!({"files_changed": files})),
+            "· 7.5 s · 340 tokens out\n  changed 22 files\n"
+        );
+        assert_eq!(
+            turn_end(&json!({"files_changed": ["src/a.rs", "src/b.rs", "src/a_long_name.rs"]})),
+            "· 7.5 s · 340 tokens out\n  changed src/a.rs, src/b.rs,\n  src/a_long_name.rs\n"
+        );
+    }
+
+    #[test]
+    fn refusal_before_the_first_answer_has_no_time_and_one_line_of_the_server() {
+        let words = format!("\"no; {}\"", "never; ".repeat(3000));
+        let error = format!("the key was refused (401); check KEY; {words}");
+        let refused = |rounds: u32| {
+            turn_end(&json!({"ending": "model_refused", "errors": [error], "rounds": rounds,
+                "usage": {"input_tokens": 0, "output_tokens": 0}}))
+        };
+        let expected =
+            "✗ the key was refused (401)\n  check KEY\n  \"no; never; never; never; never; neve…\n";
+        assert_eq!(refused(0), expected);
+        assert_eq!(refused(2), format!("{expected}· 7.5 s\n"));
+    }
+
+    #[test]
+    fn recovery_names_a_call_that_is_not_the_last() {
+        let events = everything();
+        let retry =
+            events.iter().find(|event| event["type"] == "control.decided").expect("a decision");
+        let missing = json!({"status": "error", "error": {"code": "NOT_FOUND", "message": "no such file",
+            "hint": ""}});
+        let good = json!({"status": "success"});
+        let calls =
+            [("a", "Edit", json!({"path": "a.txt"})), ("b", "Bash", json!({"command": "true"}))];
+        for (failing, expected) in [
+            (
+                "a",
+                "✗ Edit a.txt  2.3 s  no such file\n✓ Bash true  2.3 s\n↻ the same call again (2 of 3): Edit a.txt\n",
+            ),
+            (
+                "b",
+                "✓ Edit a.txt  +2 −1  2.3 s\n✗ Bash true  2.3 s  no such file\n  the same call again (2 of 3)\n",
+            ),
+        ] {
+            let mut events = vec![responded("", &calls)];
+            for (id, tool, _) in &calls {
+                let verdict = if *id == failing { &missing } else { &good };
+                events.push(finished(id, tool, verdict, &json!({})));
+            }
+            events.push(retry.clone());
+            assert_eq!(shown(&conversation(&events).take_finished(options(60))), expected);
+        }
+    }
+
+    #[test]
+    fn failed_command_without_an_error_text_shows_its_last_line() {
+        for (stdout, stderr, expected) in [
+            ("step 1\nstep 2\n", "", "step 2"),
+            ("step 1\n", "warning: odd\nmore\n", "warning: odd"),
+            ("step 1\nerror: no\nstep 2\n", "", "error: no"),
+            ("", "", ""),
+        ] {
+            assert_eq!(super::super::cells::output_error(stdout, stderr), expected);
+        }
     }
 
     #[test]

@@ -422,21 +422,12 @@ fn decode_string_sequence(kind: u8, rest: &[u8]) -> DecodeStep {
     Some((after + 2, typed))
 }
 
-/// For example `rgb:1e1e/1e1e/2e2e`.
+/// For example `rgb:1e1e/1e1e/2e2e`, of which the first two digits of a part count.
 fn is_light(color: &str) -> Option<bool> {
-    let parts: Vec<f32> = color
-        .strip_prefix("rgb:")?
-        .split('/')
-        .filter_map(|part| {
-            let value = u16::from_str_radix(part, 16).ok()?;
-            let max = (1_u32 << (4 * part.len())) - 1;
-            #[expect(clippy::cast_precision_loss, reason = "of at most 16 bits")]
-            let max = max as f32;
-            Some(f32::from(value) / max)
-        })
-        .collect();
-    let [red, green, blue] = parts[..] else { return None };
-    Some(0.299 * red + 0.587 * green + 0.114 * blue > 0.5)
+    let parts = color.strip_prefix("rgb:")?.split('/');
+    let parts = parts.map(|part| u32::from_str_radix(part.get(..2)?, 16).ok());
+    let [red, green, blue] = parts.collect::<Option<Vec<u32>>>()?[..] else { return None };
+    Some(299 * red + 587 * green + 114 * blue > 127_500)
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl State {
         }
         end.extend(waiting);
         let mut lines = Vec::new();
-        let tail = self.conversation.streamed_tail(options);
+        let tail = self.conversation.stream.tail(options);
         let kind = if tail.is_empty() { CellGroup::Activity } else { CellGroup::Text };
         if tail.is_empty() {
             let thought = self.conversation.reasoning.trim_end();
@@ -134,7 +134,7 @@ impl State {
         if !lines.is_empty() && self.conversation.needs_blank_line(kind) {
             lines.insert(0, Line::default());
         }
-        if !end.is_empty() && (!lines.is_empty() || self.conversation.has_history()) {
+        if !end.is_empty() && (!lines.is_empty() || self.conversation.last_group.is_some()) {
             lines.push(Line::default());
         }
         let room = room.saturating_sub(end.len());

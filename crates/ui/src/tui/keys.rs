@@ -174,8 +174,6 @@ pub(super) enum KeyAction {
     Yank,
     /// undo
     Undo,
-    /// undo the undo
-    Redo,
 }
 
 impl KeyAction {
@@ -211,7 +209,6 @@ impl KeyAction {
             Self::DeleteToEnd => "ctrl-k",
             Self::Yank => "ctrl-y",
             Self::Undo => "ctrl-_ ctrl-x",
-            Self::Redo => "alt-_ alt-x",
         };
         keys.split(' ').filter_map(|key| Key::parse(key).ok())
     }
@@ -324,7 +321,7 @@ mod tests {
                 assert_eq!(seen.insert(key, *action), None, "{key} twice");
             }
         }
-        assert_eq!(seen.len(), 50);
+        assert_eq!(seen.len(), 48);
     }
 
     #[test]

@@ -93,7 +93,14 @@ impl MarkdownStream {
             let reach = self.unfinished.floor_char_boundary(MAX_OPEN_BYTES);
             let end = self.unfinished[..reach].rfind(['\n', ' ']).map_or(reach, |at| at + 1);
             let head = if self.n_scanned > 0 { table_head(&self.unfinished) } else { None };
-            let end = if head.is_some() { self.n_scanned } else { self.n_scanned.max(end) };
+            let end = match &head {
+                // The last row stays: the rest of the table has at least one.
+                Some(head) => {
+                    let last = self.unfinished[..self.n_scanned - 1].rfind('\n').map(|at| at + 1);
+                    last.filter(|last| *last > head.len()).unwrap_or(self.n_scanned)
+                }
+                None => self.n_scanned.max(end),
+            };
             if self.fence.is_some() {
                 let part = self.unfinished[..end].to_owned();
                 self.push_code_line(&part, options, &mut lines);
@@ -433,6 +440,18 @@ mod tests {
             assert_eq!(given.matches(&format!(" │ what row {n} is\n")).count(), 1, "{n}");
         }
         assert_eq!(given.matches("name ").count(), 3, "{given}");
+    }
+
+    #[test]
+    fn rest_of_a_very_long_table_has_a_row() {
+        let row = |n: usize| format!("| row {n} | what row {n} is, in many words |\n");
+        let mut table = "| name | what |\n|---|---|\n".to_owned();
+        for n in 1..=400 {
+            table.push_str(&row(n));
+            let whole = shown(&render(&table, options(60)));
+            let last = whole.lines().next_back().unwrap_or_default();
+            assert!(last.starts_with(&format!("row {n} ")), "{n}: {last}");
+        }
     }
 
     #[test]

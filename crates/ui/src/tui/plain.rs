@@ -209,23 +209,18 @@ fn handle_line(state: &mut State, line: &str) -> Vec<Action> {
     };
     let call = question.call().map(str::to_owned);
     let words = line.trim().to_lowercase();
-    let letter = match words.as_str() {
+    let key = match words.as_str() {
         "yes" => Some('y'),
         "no" | "" => Some('n'),
         _ => words.chars().next().filter(|_| words.chars().count() == 1),
     };
-    let number = words.parse::<usize>().ok();
-    let chosen = state.choices().into_iter().enumerate().find(|(n, choice)| {
-        letter.is_some() && choice.letter(*n) == letter
-            || number == Some(n + 1) && choice.is_available()
-    });
-    match (chosen.map(|(_, choice)| choice), call) {
+    match (key.and_then(|key| state.choice_for(key)), call) {
         (Some(Choice::RejectWithText | Choice::EditPlan), _) => {
             let text = "write what to do instead as the next line";
             state.conversation.insert_note(Tone::Quiet, text);
             Vec::new()
         }
-        (None, _) if number.is_some() => {
+        (None, _) if words.parse::<usize>().is_ok() => {
             state.conversation.insert_note(Tone::Quiet, "choose one of the numbers above");
             Vec::new()
         }

@@ -30,7 +30,7 @@ pub(super) struct Screen {
     position: AreaPosition,
     is_stale: bool,
     shows_cursor: bool,
-    features: TerminalFeatures,
+    pub(super) features: TerminalFeatures,
 }
 
 /// What a terminal can do.
@@ -84,10 +84,6 @@ impl Screen {
         self.is_stale = true;
     }
 
-    pub(super) fn set_features(&mut self, features: TerminalFeatures) {
-        self.features = features;
-    }
-
     /// The next frame rewrites everything below the scrollback.
     pub(super) fn invalidate(&mut self) {
         self.is_stale = true;
@@ -105,8 +101,6 @@ impl Screen {
         }
         let mut out = Vec::with_capacity(1024);
         out.extend_from_slice(BEGIN_SYNC.as_bytes());
-        // With one growing row and a hidden cursor there are no visible intermediate states.
-        let mut is_calm = n_there == 0 && !self.shows_cursor && live.cursor.is_none();
         if self.shows_cursor {
             out.extend_from_slice(b"\x1b[?25l");
         }
@@ -118,10 +112,7 @@ impl Screen {
         if !is_same {
             if self.is_stale || !history.is_empty() {
                 self.write_all(&mut out, history, &rows);
-                is_calm = false;
             } else {
-                let n_changed = rows.iter().zip(&self.rows).filter(|(row, was)| row != was).count();
-                is_calm &= rows.len() == self.rows.len() && n_changed == 1;
                 self.write_changes(&mut out, &rows);
             }
         }
@@ -130,11 +121,7 @@ impl Screen {
         if self.shows_cursor {
             out.extend_from_slice(b"\x1b[?25h");
         }
-        if is_calm {
-            out.drain(..BEGIN_SYNC.len());
-        } else {
-            out.extend_from_slice(END_SYNC.as_bytes());
-        }
+        out.extend_from_slice(END_SYNC.as_bytes());
         self.rows = rows;
         self.is_stale = false;
         out
@@ -384,31 +371,18 @@ fn sgr_sequence(fg: Option<Color>, bg: Option<Color>, modifier: Modifier) -> Str
     if codes.is_empty() { String::new() } else { format!("\x1b[{}m", codes.join(";")) }
 }
 
-fn color_code(color: Color, base: u8) -> Option<String> {
-    let offset = match color {
-        Color::Reset => return None,
-        Color::Rgb(red, green, blue) => {
-            return Some(format!("{};2;{red};{green};{blue}", base + 8));
-        }
-        Color::Indexed(index) => return Some(format!("{};5;{index}", base + 8)),
-        Color::Black => 0,
-        Color::Red => 1,
-        Color::Green => 2,
-        Color::Yellow => 3,
-        Color::Blue => 4,
-        Color::Magenta => 5,
-        Color::Cyan => 6,
-        Color::Gray => 7,
-        Color::DarkGray => 60,
-        Color::LightRed => 61,
-        Color::LightGreen => 62,
-        Color::LightYellow => 63,
-        Color::LightBlue => 64,
-        Color::LightMagenta => 65,
-        Color::LightCyan => 66,
-        Color::White => 67,
-    };
-    Some((base + offset).to_string())
+fn color_code(color: Color, base: usize) -> Option<String> {
+    use Color::{Black, Blue, Cyan, DarkGray, Gray, Green, Indexed, Magenta, Red, Rgb, Yellow};
+    // (Themes name no other colours.)
+    const NAMED: [Color; 9] = [Black, Red, Green, Yellow, Blue, Magenta, Cyan, Gray, DarkGray];
+    Some(match color {
+        Rgb(red, green, blue) => format!("{};2;{red};{green};{blue}", base + 8),
+        Indexed(index) => format!("{};5;{index}", base + 8),
+        named => match NAMED.iter().position(|color| *color == named)? {
+            8 => (base + 60).to_string(),
+            at => (base + at).to_string(),
+        },
+    })
 }
 
 #[cfg(test)]

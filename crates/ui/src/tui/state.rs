@@ -328,11 +328,6 @@ impl State {
         self.send_composer_text()
     }
 
-    pub(super) fn offer_sessions(&mut self) -> Vec<Action> {
-        self.open_list("/resume ");
-        self.update_popup()
-    }
-
     pub(super) fn update(&mut self, input: Input, now: Instant) -> Vec<Action> {
         self.now = now;
         if self.toast.as_ref().is_some_and(|(_, until)| now >= *until) {
@@ -449,6 +444,9 @@ impl State {
             ChatUpdate::Sessions(sessions) => {
                 self.sessions = sessions;
                 if self.sessions.is_empty() {
+                    if self.composer.text() == "/resume " {
+                        self.composer.set_text(AttributedText::typed(""));
+                    }
                     self.show_toast("there is no other session of this project");
                 }
                 self.update_popup();

@@ -4,8 +4,8 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::lines::{
-    beginning_lines, command_lines, count_lines, diff_lines, failure_lines, format_count,
-    format_millis, live_output_lines, output_lines, text_lines, title_line,
+    Fold, command_lines, count_lines, diff_lines, failure_lines, folded_lines, format_count,
+    format_millis, live_output_lines, text_lines, title_line,
 };
 use super::{Detail, RenderOptions};
 use crate::tui::text::truncate;
@@ -21,7 +21,6 @@ use agent_protocol::{Object, format_size, pluralize};
 
 /// Lines in [`Detail::Brief`].
 const DIFF_LINES: usize = 24;
-const OUTPUT_LINES: usize = 4;
 
 #[derive(Debug)]
 pub(in crate::tui) struct Call {
@@ -83,10 +82,8 @@ enum OutcomeBody {
     None,
     /// The text, and the number of changed lines.
     Diff(String, usize),
-    /// With the number of lines that are missing in the text. The last lines matter most.
-    Output(String, usize),
-    /// The same for an MCP server: the first lines matter most.
-    Answer(String, usize),
+    /// With the number of lines that are missing in the text.
+    Output(String, usize, Fold),
     Answers(Vec<UserAnswer>),
     /// The text is shown only in [`Detail::Full`].
     Text(String),
@@ -260,6 +257,10 @@ impl Call {
         matches!(self.state, CallState::Done(_))
     }
 
+    pub(in crate::tui) fn has_failed(&self) -> bool {
+        self.mark().1 == StyleRole::Bad
+    }
+
     pub(in crate::tui) fn mark(&self) -> (&'static str, StyleRole) {
         match &self.state {
             CallState::Waiting => ("· ", StyleRole::Quiet),
@@ -270,10 +271,6 @@ impl Call {
                 OutcomeMark::Bad => ("✗ ", StyleRole::Bad),
             },
         }
-    }
-
-    fn is_subject_in(&self, title: &Line<'_>) -> bool {
-        title.to_string().contains(escape_literal(&self.subject).trim())
     }
 
     pub(in crate::tui) fn outcome_lines(
@@ -313,7 +310,7 @@ impl Call {
         if detail == Detail::Full {
             lines.extend(self.place_lines(&name, options));
             lines.extend(self.change_lines(options));
-            if !self.is_subject_in(&lines[0]) {
+            if !lines[0].to_string().contains(escape_literal(&self.subject).trim()) {
                 lines.extend(command_lines(&self.subject, options));
             }
         }
@@ -327,13 +324,9 @@ impl Call {
             OutcomeBody::Diff(diff, n_changed) => {
                 lines.extend(diff_lines(diff, *n_changed, DIFF_LINES, options, detail));
             }
-            OutcomeBody::Output(..) | OutcomeBody::Answer(..)
-                if has_telling_output && detail == Detail::Brief => {}
-            OutcomeBody::Output(text, left_out) => {
-                lines.extend(output_lines(text, *left_out, OUTPUT_LINES, options, detail));
-            }
-            OutcomeBody::Answer(text, left_out) => {
-                lines.extend(beginning_lines(text, *left_out, OUTPUT_LINES, options, detail));
+            OutcomeBody::Output(..) if has_telling_output && detail == Detail::Brief => {}
+            OutcomeBody::Output(text, left_out, fold) => {
+                lines.extend(folded_lines(text, *left_out, *fold, options, detail));
             }
             OutcomeBody::Answers(answers) => {
                 lines.extend(answers.iter().flat_map(|answer| answer_lines(answer, options)));
@@ -449,7 +442,8 @@ impl CallOutcome {
                 let is_cancelled = code == ErrorCode::Cancelled;
                 if is_cancelled { "not run".to_owned() } else { "you said no".to_owned() }
             }
-            (_, Some(code)) => code.as_str().to_owned(),
+            // The code is for the model, if there are words.
+            (_, Some(code)) if telling.is_empty() => code.as_str().to_owned(),
             ("Read", None) => {
                 let total = number("total_lines").unwrap_or(0);
                 match (number("start_line"), number("end_line")) {
@@ -488,7 +482,7 @@ impl CallOutcome {
                 body = OutcomeBody::Answers(serde_json::from_value(answers).unwrap_or_default());
                 String::new()
             }
-            (_, None) => String::new(),
+            _ => String::new(),
         };
         if !text("diff_preview").is_empty() {
             let n_changed = stat("lines_added") + stat("lines_removed");
@@ -531,29 +525,33 @@ fn command_output(envelope: &Envelope) -> OutcomeBody {
         usize::try_from(total.unwrap_or(0)).unwrap_or(usize::MAX).saturating_sub(count_lines(text))
     });
     let left_out = if is_cut { left_out.sum() } else { 0 };
-    OutcomeBody::Output(texts.concat(), left_out)
+    OutcomeBody::Output(texts.concat(), left_out, Fold::Output)
 }
 
-/// The telling line of a failed command's output.
-fn output_error(stdout: &str, stderr: &str) -> String {
-    let both = format!("{}\n{}", render_output(stdout), render_output(stderr));
-    let line = error_line(&both);
-    // A first line may only be the first: that of stderr tells more.
-    let is_first = both.trim_start().starts_with(line);
-    let stderr = if is_first { render_output(stderr) } else { "".into() };
-    if stderr.trim().is_empty() { line.to_owned() } else { error_line(&stderr).to_owned() }
+/// The telling line of a failed command's output: what mentions an error, else the first line of stderr, else the
+/// last line.
+pub(in crate::tui) fn output_error(stdout: &str, stderr: &str) -> String {
+    const NOTHING: &str = "-";
+    let [stdout, stderr] = [stdout, stderr].map(render_output);
+    let both = format!("{NOTHING}\n{stdout}\n{stderr}");
+    let line = match error_line(&both) {
+        NOTHING if stderr.trim().is_empty() => stdout.trim_end().lines().next_back(),
+        NOTHING => stderr.trim_start().lines().next(),
+        line => Some(line),
+    };
+    line.unwrap_or_default().trim().to_owned()
 }
 
 fn server_answer(envelope: &Envelope) -> OutcomeBody {
     let field = |name: &str| envelope.data.get(name);
+    let answer = |text, left_out| OutcomeBody::Output(text, left_out, Fold::Answer);
     let content = field("content").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
     if let Some(text) = content {
         let total = envelope.stats.get("content_lines").and_then(Value::as_u64).unwrap_or(0);
         let total = usize::try_from(total).unwrap_or(usize::MAX);
-        return OutcomeBody::Answer(text.to_owned(), total.saturating_sub(count_lines(text)));
+        return answer(text.to_owned(), total.saturating_sub(count_lines(text)));
     }
-    field("structured")
-        .map_or(OutcomeBody::None, |value| OutcomeBody::Answer(format!("{value:#}"), 0))
+    field("structured").map_or(OutcomeBody::None, |value| answer(format!("{value:#}"), 0))
 }
 
 fn user_question_lines(asks: &Inquiry, options: RenderOptions) -> Vec<Line<'static>> {

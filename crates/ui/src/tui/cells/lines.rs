@@ -39,6 +39,21 @@ pub(in crate::tui) fn title_line(
     Line::from(spans)
 }
 
+/// Lines in [`Detail::Brief`].
+const SHELL_LINES: usize = 40;
+const OUTPUT_LINES: usize = 4;
+
+/// What [`Detail::Brief`] shows of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fold {
+    /// The last lines of a command's output.
+    Output,
+    /// More of them: the user's command.
+    Shell,
+    /// The first lines: the answer of an MCP server.
+    Answer,
+}
+
 /// A title and the telling part of a failure: beside it, or below if both do not fit.
 pub(super) fn failure_lines(
     mark: (&str, StyleRole),
@@ -171,7 +186,10 @@ pub(in crate::tui) fn error_parts(message: &str) -> Vec<String> {
     {
         text.replace_range(at..=at + length, "");
     }
-    text.splitn(3, "; ").map(str::to_owned).collect()
+    // The words of a server may contain semicolons.
+    let quote = text.find("; \"").unwrap_or(text.len());
+    let words = text[quote..].strip_prefix("; ");
+    text[..quote].splitn(3, "; ").chain(words).map(str::to_owned).collect()
 }
 
 /// The text is not the output of a command.
@@ -188,57 +206,33 @@ fn indented_lines(text: &str, options: RenderOptions) -> Vec<Line<'static>> {
     lines.flat_map(|line| options.indent("    ", &line)).collect()
 }
 
-/// The end of a command's output, or all of it. `left_out`: lines that are missing in the text.
-pub(super) fn output_lines(
+/// A part of a text, or all of it. `left_out`: lines that are missing in the text.
+pub(super) fn folded_lines(
     text: &str,
     left_out: usize,
-    most: usize,
+    fold: Fold,
     options: RenderOptions,
     detail: Detail,
 ) -> Vec<Line<'static>> {
+    let show = if fold == Fold::Answer { escape_prose } else { render_output };
     if detail == Detail::Full {
-        return indented_lines(&render_output(text), options);
+        return indented_lines(&show(text), options);
     }
     let text = text.trim_end();
     if text.is_empty() {
         return Vec::new();
     }
-    let n_lines = count_lines(text);
+    let most = if fold == Fold::Shell { SHELL_LINES } else { OUTPUT_LINES };
+    let n_lines = count_lines(text) + left_out;
     // A single additional line is shown instead of being counted.
     let shown = if n_lines <= most + 1 { n_lines } else { most };
-    let mut lines = Vec::new();
-    if n_lines > shown {
-        let more = format!("    … {} more lines", n_lines - shown + left_out);
-        lines.push(options.cut_line(&more, StyleRole::Quiet));
+    let more = (n_lines > shown).then(|| format!("    … {} more lines", n_lines - shown));
+    let more = more.map(|more| options.cut_line(&more, StyleRole::Quiet));
+    if fold == Fold::Answer {
+        let first = text.split('\n').take(shown).map(|line| quiet_line(line, show, options));
+        return first.chain(more).collect();
     }
-    lines.extend(last_lines(text, shown, options));
-    lines
-}
-
-/// The beginning of an answer, or all of it. `left_out`: lines that are missing in the text.
-pub(super) fn beginning_lines(
-    text: &str,
-    left_out: usize,
-    most: usize,
-    options: RenderOptions,
-    detail: Detail,
-) -> Vec<Line<'static>> {
-    if detail == Detail::Full {
-        return text_lines(text, options);
-    }
-    let n_lines = count_lines(text.trim_end()) + left_out;
-    let shown = if n_lines <= most + 1 { n_lines } else { most };
-    let mut lines: Vec<_> = text
-        .trim_end()
-        .split('\n')
-        .take(shown)
-        .map(|line| quiet_line(line, escape_prose, options))
-        .collect();
-    if n_lines > shown {
-        let more = format!("    … {} more lines", n_lines - shown);
-        lines.push(options.cut_line(&more, StyleRole::Quiet));
-    }
-    lines
+    more.into_iter().chain(last_lines(text, shown, options)).collect()
 }
 
 /// The last lines of a running command's output.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::requests::FailedTries;
-use super::{Cell, Conversation, Tone};
+use super::{Call, Cell, Conversation, Tone};
 use crate::tui::cells::{CheckRun, error_parts, format_count, format_millis};
 use agent_protocol::control::{
     ControlDecision, Counters, FailureSignal, ReplanScope, RetryStrategy,
@@ -215,8 +215,19 @@ impl Conversation {
         if !failure.is_empty() {
             summary.push_str(&format!(": {failure}"));
             mark = "↻ ";
+        } else if let Some(call) = self.last_failed_call() {
+            // Other calls of the answer stand between.
+            summary.push_str(&format!(": {} {}", call.tool, escape_literal_line(&call.subject)));
+            mark = "↻ ";
         }
         self.add_kernel_note(mark, summary, reason.to_owned());
+    }
+
+    /// `None` if its line is the last one.
+    fn last_failed_call(&self) -> Option<&Call> {
+        let calls = || self.cells.iter().rev().map_while(Cell::as_call);
+        let is_last = calls().next().is_none_or(Call::has_failed);
+        calls().find(|call| !is_last && call.has_failed())
     }
 
     /// The user sees which files changed; the text is for the model.

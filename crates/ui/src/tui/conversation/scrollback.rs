@@ -147,10 +147,6 @@ impl Conversation {
         lines.extend(cell_lines);
     }
 
-    pub(in crate::tui) fn has_history(&self) -> bool {
-        self.last_group.is_some()
-    }
-
     /// A blank line separates the live area from the scrollback.
     pub(in crate::tui) fn needs_blank_line(&self, kind: CellGroup) -> bool {
         self.last_group.is_some_and(|last| kind == CellGroup::Text || last == CellGroup::Text)

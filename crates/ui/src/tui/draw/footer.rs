@@ -107,53 +107,45 @@ impl Footer {
 
     /// A call that does not fit is shown in full above.
     fn push_question(&mut self, state: &State, options: RenderOptions) {
-        if let Some(inquiry) = state.questionnaire() {
-            self.push_questionnaire(&escape_prose(&inquiry.in_words()), state, options);
-            return;
-        }
-        let ask = match state.question_call() {
-            Some(call) => call.question_in_words(options),
-            None if state.is_asking_about_plan() => "Carry out this plan?".to_owned(),
-            None => return,
+        let inquiry = state.questionnaire();
+        let ask = match (inquiry, state.question_call()) {
+            (Some(inquiry), _) => escape_prose(&inquiry.in_words()).into_owned(),
+            (None, Some(call)) => call.question_in_words(options),
+            (None, None) if state.is_asking_about_plan() => "Carry out this plan?".to_owned(),
+            (None, None) => return,
         };
-        if state.focus == Focus::Question && state.is_too_low_for_choices(options) {
-            self.push_compact_question(ask, state, options);
-            return;
+        let takes_keys = state.focus == Focus::Question;
+        if takes_keys && state.is_too_low_for_choices(options) {
+            return self.push_compact_question(ask, state, options);
         }
+        let choices = if takes_keys { state.choice_lines(options, false) } else { Vec::new() };
+        let choices: Vec<Line<'static>> = choices.into_iter().flatten().collect();
         match state.question_block(options) {
             Some(block) => self.lines.extend(block),
+            None if inquiry.is_some() => {
+                // The text that is typed below needs rows, too.
+                let room = if takes_keys {
+                    state.size.1.saturating_sub(choices.len() + ROWS_AROUND)
+                } else {
+                    min_call_rows(state.size.1).saturating_sub(2)
+                };
+                self.push_inquiry(ask, room, state, options);
+            }
             None => self.lines.push(options.cut_line(&ask, StyleRole::Warn)),
         }
-        if state.focus.is_answer() {
-            return;
-        }
-        if state.focus != Focus::Question {
+        self.lines.extend(choices);
+        if !takes_keys && !state.focus.is_answer() {
             let key = state.settings.keymap.key_for(KeyAction::Complete);
-            let text = format!("{key} answers it (y yes, n no, …); your text is kept");
+            let letters = if inquiry.is_some() { "" } else { " (y yes, n no, …)" };
+            let text = format!("{key} answers it{letters}; your text is kept");
             self.lines.push(options.cut_line(&text, StyleRole::User));
-            return;
         }
-        self.lines.extend(state.choice_lines(options, false).into_iter().flatten());
     }
 
-    /// The question is shown in full if the screen is high enough.
-    fn push_questionnaire(&mut self, ask: &str, state: &State, options: RenderOptions) {
-        if state.focus == Focus::Question && state.is_too_low_for_choices(options) {
-            self.push_compact_question(ask.to_owned(), state, options);
-            return;
-        }
-        let indent = Span::raw("  ");
-        let words = [options.span(ask.to_owned(), StyleRole::Warn)];
-        let mut ask = options.wrap(&Span::raw("? "), &indent, &words);
-        let choices: Vec<Line<'static>> = match state.focus {
-            Focus::Question => state.choice_lines(options, false).into_iter().flatten().collect(),
-            _ => Vec::new(),
-        };
-        // The text that is typed below needs rows, too.
-        let room = match state.focus {
-            Focus::Question => state.size.1.saturating_sub(choices.len() + ROWS_AROUND),
-            _ => min_call_rows(state.size.1).saturating_sub(2),
-        };
+    /// A question of the model is shown in full if the screen is high enough.
+    fn push_inquiry(&mut self, ask: String, room: usize, state: &State, options: RenderOptions) {
+        let words = [options.span(ask, StyleRole::Warn)];
+        let mut ask = options.wrap(&Span::raw("? "), &Span::raw("  "), &words);
         if ask.len() > room && room >= 3 {
             // The question itself is often at the end.
             let n_first = (room - 1) / 2;
@@ -165,15 +157,6 @@ impl Footer {
             ask.splice(n_first..n_first + n_hidden, [more]);
         }
         self.lines.extend(first_lines(ask, room.max(1), options));
-        match state.focus {
-            Focus::Question => self.lines.extend(choices),
-            Focus::AnswerText => {}
-            _ => {
-                let key = state.settings.keymap.key_for(KeyAction::Complete);
-                let text = format!("{key} answers it; your text is kept");
-                self.lines.push(options.cut_line(&text, StyleRole::User));
-            }
-        }
     }
 
     /// On a low screen: the call, which may have no row above, and the choices around the selected.

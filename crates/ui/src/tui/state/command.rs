@@ -102,6 +102,9 @@ impl State {
         let names = PermissionMode::all().iter().map(|mode| mode.as_str());
         let names = names.collect::<Vec<_>>().join(", ");
         if arguments.is_empty() {
+            if let Some(actions) = self.offer_list("/mode ") {
+                return actions;
+            }
             let mode = self.conversation.mode.map_or("not known yet", PermissionMode::as_str);
             let text = format!("the mode is {mode}; /mode MODE changes it: {names}");
             self.conversation.insert_note(Tone::Quiet, &text);
@@ -120,14 +123,12 @@ impl State {
             self.conversation.insert_note(Tone::Bad, &unknown_effort_message(arguments));
             return Vec::new();
         }
-        let current = self.conversation.effort.map_or("the model's default", Effort::as_str);
-        let text = format!("the effort is {current}; /effort EFFORT changes it");
-        self.conversation.insert_note(Tone::Quiet, &text);
-        if self.has_screen && self.composer.is_empty() {
-            self.open_list("/effort ");
-            return self.update_popup();
-        }
-        Vec::new()
+        self.offer_list("/effort ").unwrap_or_else(|| {
+            let current = self.conversation.effort.map_or("the model's default", Effort::as_str);
+            let text = format!("the effort is {current}; /effort EFFORT changes it");
+            self.conversation.insert_note(Tone::Quiet, &text);
+            Vec::new()
+        })
     }
 
     /// The viewer is not opened while the user writes a message: the keys would go to the viewer.
@@ -227,22 +228,21 @@ impl State {
                         }
                     });
                 }
-                let others =
-                    self.settings.models.iter().any(|(id, _)| *id != self.conversation.model);
-                let lists = action == CommandAction::Model && arguments.is_empty() && others;
-                let request = ChatRequest::RunCommand(action, arguments.to_owned());
-                let mut actions = vec![Action::SendRequest(request)];
-                if lists && self.has_screen && self.composer.is_empty() {
-                    // The list of models opens.
-                    self.open_list("/model ");
-                    actions.extend(self.update_popup());
+                let mut models = self.settings.models.iter();
+                let is_listed = action == CommandAction::Model && arguments.is_empty();
+                if is_listed
+                    && models.any(|(id, _)| *id != self.conversation.model)
+                    && let Some(actions) = self.offer_list("/model ")
+                {
+                    return actions;
                 }
                 if let CommandTiming::StartsWork(activity) = timing {
                     self.is_working = true;
                     let activity = TurnActivity::Consulting(activity);
                     self.conversation.turn = Some(RunningTurn::new(activity, self.now));
                 }
-                return actions;
+                let request = ChatRequest::RunCommand(action, arguments.to_owned());
+                return vec![Action::SendRequest(request)];
             }
         }
         Vec::new()

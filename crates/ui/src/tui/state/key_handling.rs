@@ -47,7 +47,8 @@ impl State {
         if showed_keys && action == Some(KeyAction::Escape) {
             return Vec::new();
         }
-        if !showed_keys && key.typed_char() == Some('?') && self.is_ready_for_message() {
+        let begins = self.focus == Focus::Composer && self.composer.is_empty();
+        if !showed_keys && key.typed_char() == Some('?') && begins {
             self.shows_keys = true;
             return Vec::new();
         }
@@ -75,11 +76,6 @@ impl State {
         }
         actions.extend(self.update_popup());
         actions
-    }
-
-    /// Nothing is written, and the next key would begin a message.
-    fn is_ready_for_message(&self) -> bool {
-        self.focus == Focus::Composer && self.composer.is_empty()
     }
 
     pub(in crate::tui) fn is_browsing(&self) -> bool {
@@ -127,7 +123,7 @@ impl State {
     }
 
     pub(super) fn perform_key_action(&mut self, action: KeyAction) -> Vec<Action> {
-        let columns = self.text_columns();
+        let columns = self.size.0.saturating_sub(3).max(1);
         match action {
             KeyAction::Send => return self.send(),
             KeyAction::NewLine => self.active_composer().insert('\n'),
@@ -196,7 +192,6 @@ impl State {
             KeyAction::DeleteToEnd => self.active_composer().delete(Motion::LineEnd),
             KeyAction::Yank => self.active_composer().yank(),
             KeyAction::Undo => self.active_composer().undo(),
-            KeyAction::Redo => self.active_composer().redo(),
         }
         Vec::new()
     }

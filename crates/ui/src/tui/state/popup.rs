@@ -12,6 +12,9 @@ use agent_protocol::custom_command::CustomCommand;
 use agent_protocol::pluralize;
 use agent_protocol::provider::Effort;
 
+/// Begins the description of the current value.
+const IN_USE: &str = "in use";
+
 impl State {
     pub(super) fn update_popup(&mut self) -> Vec<Action> {
         self.popup = None;
@@ -39,8 +42,10 @@ impl State {
         let command = COMMANDS.iter().find(|command| command.name == name);
         let items = match command.map(|command| command.action) {
             Some(CommandAction::Mode) => {
-                let modes = PermissionMode::all().iter();
-                let modes = modes.map(|mode| (mode.as_str(), mode.in_words()));
+                let current = self.conversation.mode;
+                let modes = PermissionMode::all().iter().map(|mode| {
+                    (mode.as_str(), mark_current(current == Some(*mode), &mode.in_words()))
+                });
                 completion::matching_words(arguments, modes)
             }
             Some(CommandAction::Theme) => {
@@ -103,6 +108,14 @@ impl State {
         self.opened_list_text = Some(text);
     }
 
+    /// Shows what may follow a command; `None` if no input field is free for it.
+    pub(in crate::tui) fn offer_list(&mut self, text: &'static str) -> Option<Vec<Action>> {
+        (self.has_screen && self.composer.is_empty()).then(|| {
+            self.open_list(text);
+            self.update_popup()
+        })
+    }
+
     /// The selection in the list stays, and a closed list stays closed.
     pub(super) fn set_own_commands(&mut self, commands: Vec<CustomCommand>) {
         let query = self.composer.text().strip_prefix('/').unwrap_or_default();
@@ -148,10 +161,8 @@ impl State {
     fn model_items(&self, arguments: &str) -> Vec<Item> {
         // The provider need not be typed.
         let models = self.settings.models.iter().filter(|(id, _)| id.contains(arguments));
-        let models = models.map(|(id, facts)| {
-            let is_current = *id == self.conversation.model;
-            (id, format!("{facts}{}", if is_current { " · answers now" } else { "" }))
-        });
+        let models =
+            models.map(|(id, facts)| (id, mark_current(*id == self.conversation.model, facts)));
         // A model that is chosen from the list is followed by the list of efforts.
         let mut items = followed(completion::matching_words("", models));
         // Any name can be used, also one that is not in the list.
@@ -164,10 +175,11 @@ impl State {
 
     fn effort_items(&self, model: &str, query: &str) -> Vec<Item> {
         let current = self.conversation.effort.filter(|_| self.conversation.model == model);
-        let efforts = Effort::all().iter().map(|effort| {
-            (effort.as_str(), if current == Some(*effort) { "in use now" } else { "" })
-        });
-        let default = [(DEFAULT_EFFORT, "as configured, or as the model does by default")];
+        let efforts = Effort::all().iter();
+        let efforts =
+            efforts.map(|effort| (effort.as_str(), mark_current(current == Some(*effort), "")));
+        let words = "as configured, or as the model does by default".to_owned();
+        let default = [(DEFAULT_EFFORT, words)];
         completion::matching_words(query, default.into_iter().chain(efforts))
     }
 
@@ -215,8 +227,10 @@ impl State {
         let is_whole = items.len() == 1 && items.iter().all(is_written);
         let is_needless = items.is_empty() || is_whole && kind != CompletionKind::Command;
         if !is_needless {
-            // An exact match is selected.
-            let selected = items.iter().position(is_written).unwrap_or(0);
+            // An exact match is selected, or what is in use.
+            let is_current = |item: &Item| item.description.starts_with(IN_USE);
+            let selected = items.iter().position(is_written);
+            let selected = selected.or_else(|| items.iter().position(is_current)).unwrap_or(0);
             self.popup = Some(Popup { kind, from, items, selected });
         }
     }
@@ -291,10 +305,11 @@ impl State {
         };
         self.composer.replace_with(popup.from, cursor, &insert);
     }
+}
 
-    pub(in crate::tui) fn text_columns(&self) -> usize {
-        self.size.0.saturating_sub(3).max(1)
-    }
+fn mark_current(is_current: bool, words: &str) -> String {
+    let marks = [is_current.then_some(IN_USE), Some(words).filter(|words| !words.is_empty())];
+    marks.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// Choosing an item opens the list of the next argument.
