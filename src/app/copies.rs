@@ -10,7 +10,7 @@ use super::checkpoints::checkpoint_settings;
 use super::{HostPrograms, OpenError, Storage, find_failing_check};
 use crate::config::{AGENT_DIR, LoadedConfig, UserDirs};
 use agent_host::exec::git::Git;
-use agent_host::workspace::{FileHistory, copy_directory, copy_paths};
+use agent_host::workspace::{FileHistory, copy_directory, copy_paths, is_below_link};
 use agent_protocol::disk;
 
 const MAX_NAME: usize = 60;
@@ -37,6 +37,7 @@ pub struct WorkCopy {
     /// The branch of a worktree, and its commit at the beginning; `None` in an independent copy.
     branch: Option<(String, String)>,
     is_new: bool,
+    is_new_branch: bool,
 }
 
 impl ProjectCopies {
@@ -82,6 +83,8 @@ impl ProjectCopies {
         let mut copy = self.copy_named(&name);
         copy.is_new = !copy.directory.exists();
         copy.branch = Some((branch.clone(), head));
+        let existing = self.git.commit_id(top, &format!("refs/heads/{branch}"));
+        copy.is_new_branch = existing.is_ok_and(|existing| existing.is_none());
         if !copy.is_new {
             let is_worktree = self.git.work_tree(&copy.directory).as_ref() == Some(&copy.directory);
             if with_changes || !is_worktree {
@@ -90,9 +93,10 @@ impl ProjectCopies {
             }
             return Ok(copy);
         }
-        let (top, to) = (top.clone(), copy.directory.clone());
+        let (top, to, is_new_branch) = (top.clone(), copy.directory.clone(), copy.is_new_branch);
         let made = self.run_blocking(move |copies| {
-            copies.git.add_worktree(&top, &to, &branch, copies.loaded.is_trusted)?;
+            let is_trusted = copies.loaded.is_trusted;
+            copies.git.add_worktree(&top, &to, (&branch, is_new_branch), is_trusted)?;
             if with_changes { copies.copy_changes(&top, &to) } else { Ok(()) }
         });
         let made = made.await;
@@ -182,7 +186,9 @@ impl ProjectCopies {
             .and_then(|()| disk::create_folder(&directory, 0o700))
             .and_then(|()| history.create_scratch_copy(&directory, turn.unwrap_or(u32::MAX)))
             .and_then(|missing| storage.set_work_copy(&new, &directory).map(|()| missing));
-        let copy = WorkCopy { root: directory.clone(), directory, branch: None, is_new: true };
+        let root = directory.clone();
+        let copy =
+            WorkCopy { root, directory, branch: None, is_new: true, is_new_branch: false };
         match made {
             Ok(missing) => {
                 for (path, why) in missing {
@@ -203,7 +209,7 @@ impl ProjectCopies {
         let below = self.top.as_ref().and_then(|top| self.project.strip_prefix(top).ok());
         let below = below.into_iter().flat_map(Path::components);
         let root = directory.components().chain(below).collect();
-        WorkCopy { root, directory, branch: None, is_new: true }
+        WorkCopy { root, directory, branch: None, is_new: true, is_new_branch: false }
     }
 
     fn make_place(&self) -> io::Result<()> {
@@ -217,8 +223,12 @@ impl ProjectCopies {
             let (now, copy) = (top.join(&path).symlink_metadata(), to.join(&path));
             // A link is not written through, and a directory takes the place of a file.
             let is_other = now.is_ok_and(|now| now.is_file()) && !copy.is_symlink();
-            if !is_other && copy.symlink_metadata().is_ok_and(|copy| !copy.is_dir()) {
+            let stays = is_other && !is_below_link(top, &path);
+            if !stays && copy.symlink_metadata().is_ok_and(|copy| !copy.is_dir()) {
                 std::fs::remove_file(copy)?;
+                // A file or a link may take the place of its directory.
+                let above = path.ancestors().skip(1).map(|above| to.join(above));
+                _ = above.take_while(|above| above != to).try_for_each(std::fs::remove_dir);
             }
         }
         copy_paths(top, to, &self.git.project_files(top)?)
@@ -227,7 +237,11 @@ impl ProjectCopies {
     /// Removes a copy, whatever is in it.
     pub fn remove(&self, copy: &WorkCopy) {
         if let (Some((branch, _)), Some(top)) = (&copy.branch, &self.top) {
-            _ = self.git.remove_worktree(top, &copy.directory, branch);
+            // Without a directory, only the branch may be left.
+            _ = self.git.remove_worktree(top, &copy.directory);
+            if copy.is_new_branch {
+                _ = self.git.remove_branch(top, branch);
+            }
         }
         // What cannot be removed stays in the cache.
         _ = disk::remove_folder(&copy.directory);

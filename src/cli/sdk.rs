@@ -138,12 +138,19 @@ async fn serve_program(
     };
     let introduction = introduces.as_ref().map(|(_, body)| body);
     let mut worktree = None;
-    let opening = open_session(args, introduction, (program, &start), control, &mut worktree);
-    let opened = Box::pin(opening);
-    let opened = tokio::select! {
-        opened = opened => Some(opened),
-        () = async { control.cancellation_token().cancelled().await } => None,
-        () = program.lost().cancelled() => None,
+    // A worktree that is being made is completed before the process ends.
+    let options = session_options(args, introduction, &start, control, &mut worktree).await;
+    let opened = match options {
+        Err(error) => Some(Err(error)),
+        Ok(options) => {
+            let opened = open_session(args, options, introduction, (program, &start), control);
+            let opened = Box::pin(opened);
+            tokio::select! {
+                opened = opened => Some(opened),
+                () = async { control.cancellation_token().cancelled().await } => None,
+                () = program.lost().cancelled() => None,
+            }
+        }
     };
     if !matches!(opened, Some(Ok(_))) {
         worktree::finish(worktree.take());
@@ -204,13 +211,13 @@ struct DrivenSession {
     last_ending: Ending,
 }
 
-async fn open_session(
+async fn session_options(
     args: &RunArgs,
     introduction: Option<&Value>,
-    (program, start): (&Program, &Start<'_>),
+    start: &Start<'_>,
     control: &SessionControl,
     worktree: &mut Option<(ProjectCopies, WorkCopy)>,
-) -> Result<DrivenSession, OpenError> {
+) -> Result<Options, OpenError> {
     let is_driven = matches!(start, Start::Driven(_));
     if is_driven && args.worktree.worktree.is_some() || args.attempts.attempts.is_some() {
         let why = "--worktree and --attempts need a task; a program names the directory of its session with -C";
@@ -220,6 +227,16 @@ async fn open_session(
     let mut options = run::session_options(args, default_mode)?;
     apply_introduction(&mut options, introduction)?;
     *worktree = args.worktree.open(&mut options, &control.cancellation_token()).await?;
+    Ok(options)
+}
+
+async fn open_session(
+    args: &RunArgs,
+    mut options: Options,
+    introduction: Option<&Value>,
+    (program, start): (&Program, &Start<'_>),
+    control: &SessionControl,
+) -> Result<DrivenSession, OpenError> {
     let queued_input = match start {
         Start::Driven(_) => VecDeque::new(),
         Start::Background(task, _) => {

@@ -38,7 +38,7 @@ pub use checkpoint::{
 };
 pub use content::FileContent;
 pub use diff::{Diff, DiffSize};
-pub use directory_copy::{copy_directory, copy_paths};
+pub use directory_copy::{copy_directory, copy_paths, is_below_link};
 pub use failure::io_failure;
 pub use images::{ImageData, ImageKind, ImageStore};
 pub use leftovers::FileStamp;

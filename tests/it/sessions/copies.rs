@@ -95,6 +95,14 @@ fn worktree_without_changes_is_removed_and_uncommitted_changes_are_copied_on_req
     test.run(&["--worktree", "a task of words"]).expect_code(0).expect_stderr("removed, because");
     assert_eq!(copies(&test), Vec::<PathBuf>::new());
     assert!(!git(&test, "branch").contains("agent/"));
+    // A branch that was there stays, whether the work began or not.
+    git(&test, "branch agent/kept");
+    for setup in ["false", "true"] {
+        let set = format!("worktree.setup=\"{setup}\"");
+        test.run(&["--worktree=kept", "--set", &set, "task"]);
+        assert_eq!(copies(&test), Vec::<PathBuf>::new());
+        assert!(git(&test, "branch").contains("agent/kept"));
+    }
     // A change that a hurried status does not show.
     git(&test, "config status.showUntrackedFiles no");
     let test = test.script(&write_call("new.txt", "new\n"));
@@ -107,6 +115,23 @@ fn worktree_without_changes_is_removed_and_uncommitted_changes_are_copied_on_req
     assert_eq!(read(copy, "a.txt"), "changed\n");
     assert_eq!(read(copy, "untracked/b.txt"), "b\n");
     assert!(!copy.join("gone.txt").exists());
+    // A directory became a file, another one a link.
+    for path in ["one/x", "two/x"] {
+        test.write(path, "x\n");
+    }
+    git(&test, "add .");
+    git(&test, "-c user.name=t -c user.email=t@t commit -qm second");
+    for path in ["one", "two"] {
+        std::fs::remove_dir_all(test.root().join(path)).unwrap();
+    }
+    test.write("one", "file\n");
+    std::os::unix::fs::symlink("untracked", test.root().join("two")).unwrap();
+    test.write("untracked/x", "not followed\n");
+    let test = test.script("text: nothing to do");
+    test.run(&["--worktree=kinds", "--with-changes", "task"]).expect_code(0);
+    let copy = copies(&test).into_iter().find(|copy| copy.ends_with("kinds")).unwrap();
+    assert_eq!(read(&copy, "one"), "file\n");
+    assert_eq!(std::fs::read_link(copy.join("two")).unwrap(), Path::new("untracked"));
     for name in ["../x", "-x", "a/b", "a..b", &"n".repeat(61)] {
         let done = test.run(&[&format!("--worktree={name}"), "task"]);
         done.expect_code(2).expect_stderr("a name has at most");
