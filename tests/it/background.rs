@@ -336,6 +336,11 @@ fn a_chat_goes_on_in_the_background() {
     pty.wait_for("/help");
     pty.send("/detach\r");
     pty.wait_for("nothing runs");
+    // What is refused is not lost.
+    pty.say("/detach the task");
+    pty.wait_for("no message yet");
+    pty.wait_for("› /detach the task");
+    pty.send("\x15");
     pty.say("wait for it");
     pty.wait_for("until [ -e go ]");
     pty.send("\x1c");
