@@ -67,7 +67,7 @@ pub use running::{BackgroundRecord, SessionState, SessionStatus, VERSION};
 pub use sandbox_facts::{StateDirs, WritableDirs};
 pub use session_operations::MAY_HAVE_FILE;
 pub use storage::{ShortIds, Storage};
-pub use take_over::TakeOver;
+pub use take_over::{TakeOver, revert_unfinished};
 pub use tool_choice::ToolChoice;
 pub use toolbox::{
     ToolStorage, Toolbox, build_masker, command_exec, no_sandbox, open_sandbox, open_toolbox,

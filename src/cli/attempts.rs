@@ -374,11 +374,14 @@ impl Attempts {
             .map_err(|error| format!("{error}; the result is in {copy}"))?;
         let failure = self.find_failure(&self.options.root, cancel).await;
         let why = match failure {
+            _ if cancel.is_cancelled() => {
+                "interrupted while the check ran in the project".to_owned()
+            }
             Ok(None) => return Ok(taken.keep(&self.options.config.prompts)),
-            Ok(Some(why)) => why,
+            Ok(Some(why)) => format!("in the project the check does not pass: {why}"),
             Err(error) => error.to_string(),
         };
-        let why = format!("in the project the check does not pass: {why}; the result is in {copy}");
+        let why = format!("{why}; the result is in {copy}");
         match taken.revert() {
             Ok(()) => Err(format!("{why}; the change is undone")),
             Err(error) => Err(format!("{why}; the change is not undone completely: {error}")),
