@@ -146,7 +146,8 @@ impl PreparedSession {
             None => project_identity(workspace.root(), is_trusted),
         };
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &state_dirs)?;
-        let learning = SessionLearning::start(config, options.dirs.as_ref(), project, is_trusted)?;
+        let (dirs, group) = (options.dirs.as_ref(), options.attempt_group.clone());
+        let learning = SessionLearning::start(config, dirs, project, is_trusted, group)?;
         let mcp = McpServers::start_configured(&options, &writable)?;
         let programs = HostPrograms::from_writable(&writable);
         let is_sandboxed = parts.is_sandboxed.unwrap_or(sandbox.is_some());

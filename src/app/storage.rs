@@ -342,7 +342,8 @@ impl Storage {
         let has_turn = |id: &&String| {
             agent_record::read_overview(&self.log_path(id)).map_or(true, |it| it.turns > 0)
         };
-        match self.session_ids().iter().rev().find(has_turn) {
+        let is_own = |id: &&String| !self.is_record_of_attempts(id) && has_turn(id);
+        match self.session_ids().iter().rev().find(is_own) {
             Some(id) => Ok(id.clone()),
             None => self.resolve_session_id(None),
         }

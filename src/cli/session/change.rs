@@ -8,7 +8,7 @@ use clap::Args;
 use super::{ProjectArgs, SessionArgs, find_session, pick_session, session_storage};
 use crate::app::{
     MAY_HAVE_FILE, OpenError, ProjectCopies, RecordedSession, RewindScope, StateDirs, Storage,
-    UndoOptions, revert_unfinished,
+    UndoOptions, new_name, revert_unfinished,
 };
 use crate::cli::options::{self, ToolOptions};
 use crate::cli::print_notices;
@@ -106,6 +106,7 @@ fn session_to_undo(one: &SessionArgs, target: UndoTarget) -> Result<Option<Strin
     }
     let storage = session_storage(&one.project_args, None)?;
     let mut ids = storage.session_ids();
+    ids.retain(|id| !storage.is_record_of_attempts(id));
     let latest = ids.last().cloned();
     // What other sessions changed in copies is not in the project.
     ids.retain(|id| storage.work_copy(id).is_none() || latest.as_ref() == Some(id));
@@ -154,7 +155,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
         let dirs = UserDirs::find();
         let loaded = options::load_config(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
         let copies = ProjectCopies::of(&root, &loaded, dirs.as_ref())?;
-        let (new, copy) = copies.fork_session(&storage, &id, args.turn)?;
+        let (new, copy) = copies.fork_session(&storage, &id, args.turn, &new_name("fork"))?;
         agent_ui::print_notice(&format!("the session works in {}", copy.root.display()));
         new
     } else {
