@@ -37,12 +37,14 @@ mod undo;
 mod usable_models;
 mod web;
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 pub use added_dirs::{resolve_added_dir, resolve_recorded_session};
@@ -67,7 +69,7 @@ pub use running::{BackgroundRecord, SessionState, SessionStatus, VERSION};
 pub use sandbox_facts::{StateDirs, WritableDirs};
 pub use session_operations::MAY_HAVE_FILE;
 pub use storage::{ShortIds, Storage};
-pub use take_over::TakeOver;
+pub use take_over::{TakeOver, revert_unfinished};
 pub use tool_choice::ToolChoice;
 pub use toolbox::{
     ToolStorage, Toolbox, build_masker, command_exec, no_sandbox, open_sandbox, open_toolbox,
@@ -174,8 +176,8 @@ pub struct Options {
     pub tools: ToolChoice,
     /// Roles of sub-agents, besides those in files.
     pub roles: Vec<RoleDefinition>,
-    /// `None`: the sub-agents of this session have a limit of their own.
-    pub agent_permits: Option<Arc<Semaphore>>,
+    /// If the session is one of several attempts.
+    pub attempt_group: Option<Arc<AttemptGroup>>,
     pub variables: Vec<(String, String)>,
 }
 
@@ -203,7 +205,7 @@ impl Options {
             hooks: None,
             tools: ToolChoice::default(),
             roles: Vec::new(),
-            agent_permits: None,
+            attempt_group: None,
             variables: Vec::new(),
         }
     }
@@ -222,6 +224,15 @@ impl Options {
         let project = std::mem::replace(&mut self.root, copy.root.clone());
         self.project.get_or_insert(project);
     }
+}
+
+/// What several attempts at one task share.
+#[derive(Debug)]
+pub struct AttemptGroup {
+    /// An attempt at work has one, and so has each of its sub-agents but the first, for which it waits.
+    pub permits: Arc<Semaphore>,
+    /// Ids of the lessons that one of them has learned from its failed calls.
+    pub learned: Mutex<HashSet<String>>,
 }
 
 pub struct Session {

@@ -64,6 +64,13 @@ pub fn resolve_recorded_session(
     let storage = options.session_storage();
     let id = part
         .map_or_else(|| storage.latest_session(), |part| storage.resolve_session_id(Some(part)))?;
+    if storage.is_record_of_attempts(&id) {
+        let short = storage.short_id(&id);
+        return Err(OpenError::Usage(format!(
+            "session {short} is the record of several attempts and has no conversation: `agent logs {short}` names their \
+             sessions, which can be resumed"
+        )));
+    }
     let recorded = id.clone();
     options.session =
         if is_fork { SessionChoice::Fork(Some(recorded)) } else { SessionChoice::Resume(recorded) };

@@ -42,6 +42,8 @@ pub(super) struct SessionAgents {
     timeout: Duration,
     compact_at: f64,
     permits: Arc<Semaphore>,
+    /// That of the session, which waits for its agents.
+    inherited_permit: Semaphore,
     session: Arc<OnceLock<ParentSession>>,
 }
 
@@ -76,8 +78,10 @@ impl SessionAgents {
         let config = &options.config.config;
         let limits = config.agents.clone();
         let permits = limits.max_concurrent.min(Semaphore::MAX_PERMITS);
-        let permits =
-            options.agent_permits.clone().unwrap_or_else(|| Semaphore::new(permits).into());
+        let group = options.attempt_group.as_ref();
+        let inherited_permit = Semaphore::new(usize::from(group.is_some()));
+        let shared = group.map(|group| Arc::clone(&group.permits));
+        let permits = shared.unwrap_or_else(|| Semaphore::new(permits).into());
         let session = Arc::new(OnceLock::<ParentSession>::new());
         let by_model = || {
             let session = Arc::clone(&session);
@@ -93,6 +97,7 @@ impl SessionAgents {
             timeout: parse_duration(&limits.timeout)?,
             compact_at: config.context.compact_at,
             permits,
+            inherited_permit,
             limits,
             session,
         })
@@ -161,7 +166,14 @@ impl SessionAgents {
             return Err("not begun: there is no session with a model".to_owned());
         };
         let cancel = session.control.cancellation_token();
-        let permit = cancel.run_until_cancelled(self.permits.acquire()).await;
+        let permit = async {
+            tokio::select! {
+                biased;
+                permit = self.inherited_permit.acquire() => permit,
+                permit = self.permits.acquire() => permit,
+            }
+        };
+        let permit = cancel.run_until_cancelled(permit).await;
         let Some(Ok(_permit)) = permit.filter(|_| !cancel.is_cancelled()) else {
             return Err("not begun: the turn was interrupted".to_owned());
         };

@@ -1,5 +1,6 @@
 //! Copies of a project in which sessions work, below the cache directory: git worktrees, and independent copies.
 
+use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -7,13 +8,15 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::checkpoints::checkpoint_settings;
-use super::{HostPrograms, OpenError, Storage, find_failing_check};
+use super::{HostPrograms, OpenError, Storage, find_failing_check, revert_unfinished};
 use crate::config::{AGENT_DIR, LoadedConfig, UserDirs};
 use agent_host::exec::git::Git;
-use agent_host::workspace::{FileHistory, copy_directory, copy_paths};
+use agent_host::workspace::{FileHistory, copy_directory, copy_paths, is_below_link};
 use agent_protocol::disk;
 
 const MAX_NAME: usize = 60;
+/// Extension of the file that a process locks while it uses copies.
+const LOCK: &str = "lock";
 
 /// What is needed to copy a project.
 #[derive(Clone)]
@@ -37,6 +40,7 @@ pub struct WorkCopy {
     /// The branch of a worktree, and its commit at the beginning; `None` in an independent copy.
     branch: Option<(String, String)>,
     is_new: bool,
+    is_new_branch: bool,
 }
 
 impl ProjectCopies {
@@ -51,12 +55,17 @@ impl ProjectCopies {
         let git = HostPrograms::from_config(&loaded.config, project, &[]).git();
         let top = git.work_tree(project).filter(|top| project.starts_with(top));
         let place = disk::canonical_prefix(&dirs.cache).join("worktrees");
-        let place = place.join(Storage::find(project, Some(&dirs)).name());
+        let storage = Storage::find(project, Some(&dirs));
+        let place = place.join(storage.name());
         if place.starts_with(top.as_deref().unwrap_or(project)) {
             return Err(usage(format!(
                 "the project contains {}, the place of its copies; set XDG_CACHE_HOME to a directory outside",
                 dirs.cache.display()
             )));
+        }
+        // What a killed process left in the project is not copied.
+        for (_, notice) in revert_unfinished(project, &storage, &loaded.config) {
+            agent_ui::print_notice(&notice);
         }
         let (project, loaded) = (project.to_owned(), Arc::new(loaded.clone()));
         Ok(Self { project, top, place, git, loaded, dirs })
@@ -82,6 +91,8 @@ impl ProjectCopies {
         let mut copy = self.copy_named(&name);
         copy.is_new = !copy.directory.exists();
         copy.branch = Some((branch.clone(), head));
+        let existing = self.git.commit_id(top, &format!("refs/heads/{branch}"));
+        copy.is_new_branch = existing.is_ok_and(|existing| existing.is_none());
         if !copy.is_new {
             let is_worktree = self.git.work_tree(&copy.directory).as_ref() == Some(&copy.directory);
             if with_changes || !is_worktree {
@@ -90,9 +101,10 @@ impl ProjectCopies {
             }
             return Ok(copy);
         }
-        let (top, to) = (top.clone(), copy.directory.clone());
+        let (top, to, is_new_branch) = (top.clone(), copy.directory.clone(), copy.is_new_branch);
         let made = self.run_blocking(move |copies| {
-            copies.git.add_worktree(&top, &to, &branch, copies.loaded.is_trusted)?;
+            let is_trusted = copies.loaded.is_trusted;
+            copies.git.add_worktree(&top, &to, (&branch, is_new_branch), is_trusted)?;
             if with_changes { copies.copy_changes(&top, &to) } else { Ok(()) }
         });
         let made = made.await;
@@ -163,6 +175,7 @@ impl ProjectCopies {
         storage: &Storage,
         id: &str,
         turn: Option<u32>,
+        name: &str,
     ) -> Result<(String, WorkCopy), OpenError> {
         let root = storage.work_copy(id).unwrap_or_else(|| self.project.clone());
         let roots = std::slice::from_ref(&root);
@@ -176,13 +189,13 @@ impl ProjectCopies {
         }
         // Fails if there is no such turn.
         let new = storage.fork_conversation(id, turn)?;
-        let directory = self.place.join(new_name("fork"));
+        let directory = self.place.join(name);
         let made = self
             .make_place()
             .and_then(|()| disk::create_folder(&directory, 0o700))
             .and_then(|()| history.create_scratch_copy(&directory, turn.unwrap_or(u32::MAX)))
             .and_then(|missing| storage.set_work_copy(&new, &directory).map(|()| missing));
-        let copy = WorkCopy { root: directory.clone(), directory, branch: None, is_new: true };
+        let copy = WorkCopy { root: directory, ..self.copy_named(name) };
         match made {
             Ok(missing) => {
                 for (path, why) in missing {
@@ -203,7 +216,39 @@ impl ProjectCopies {
         let below = self.top.as_ref().and_then(|top| self.project.strip_prefix(top).ok());
         let below = below.into_iter().flat_map(Path::components);
         let root = directory.components().chain(below).collect();
-        WorkCopy { root, directory, branch: None, is_new: true }
+        WorkCopy { root, directory, branch: None, is_new: true, is_new_branch: false }
+    }
+
+    /// Keeps the copies whose names begin with this while the file is open. Removes those of processes that have ended which
+    /// no session uses.
+    pub fn reserve(&self, prefix: &str, storage: &Storage) -> io::Result<File> {
+        self.make_place()?;
+        let ids = storage.session_ids();
+        let used: Vec<PathBuf> = ids.iter().filter_map(|id| storage.work_copy(id)).collect();
+        let names = || std::fs::read_dir(&self.place).into_iter().flatten().flatten();
+        for reserved in names().map(|entry| entry.path()) {
+            let is_ended = |file: File| file.try_lock().is_ok();
+            let is_lock = reserved.extension().is_some_and(|end| end == LOCK);
+            if !is_lock || !File::open(&reserved).is_ok_and(is_ended) {
+                continue;
+            }
+            let begin = format!("{}-", reserved.file_stem().unwrap_or_default().to_string_lossy());
+            let is_of_it = |copy: &PathBuf| {
+                copy.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin))
+            };
+            let is_used = |copy: &PathBuf| used.iter().any(|root| root.starts_with(copy));
+            let copies = names().map(|entry| entry.path()).filter(is_of_it);
+            let (kept, unused): (Vec<PathBuf>, Vec<PathBuf>) = copies.partition(is_used);
+            for copy in unused {
+                _ = disk::remove_folder(&copy);
+            }
+            if kept.is_empty() {
+                _ = std::fs::remove_file(reserved);
+            }
+        }
+        let file = File::create(self.place.join(prefix).with_extension(LOCK))?;
+        file.lock()?;
+        Ok(file)
     }
 
     fn make_place(&self) -> io::Result<()> {
@@ -217,8 +262,12 @@ impl ProjectCopies {
             let (now, copy) = (top.join(&path).symlink_metadata(), to.join(&path));
             // A link is not written through, and a directory takes the place of a file.
             let is_other = now.is_ok_and(|now| now.is_file()) && !copy.is_symlink();
-            if !is_other && copy.symlink_metadata().is_ok_and(|copy| !copy.is_dir()) {
+            let stays = is_other && !is_below_link(top, &path);
+            if !stays && copy.symlink_metadata().is_ok_and(|copy| !copy.is_dir()) {
                 std::fs::remove_file(copy)?;
+                // A file or a link may take the place of its directory.
+                let above = path.ancestors().skip(1).map(|above| to.join(above));
+                _ = above.take_while(|above| above != to).try_for_each(std::fs::remove_dir);
             }
         }
         copy_paths(top, to, &self.git.project_files(top)?)
@@ -227,7 +276,11 @@ impl ProjectCopies {
     /// Removes a copy, whatever is in it.
     pub fn remove(&self, copy: &WorkCopy) {
         if let (Some((branch, _)), Some(top)) = (&copy.branch, &self.top) {
-            _ = self.git.remove_worktree(top, &copy.directory, branch);
+            // Without a directory, only the branch may be left.
+            _ = self.git.remove_worktree(top, &copy.directory);
+            if copy.is_new_branch {
+                _ = self.git.remove_branch(top, branch);
+            }
         }
         // What cannot be removed stays in the cache.
         _ = disk::remove_folder(&copy.directory);

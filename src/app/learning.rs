@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use super::OpenError;
+use super::{AttemptGroup, OpenError};
 use crate::config::{Config, DistillationMode, UserDirs};
 use agent_engine::kernel::{BackgroundRequester, LessonMemory};
 use agent_learning::distillation::DistillationRequest;
@@ -52,6 +52,7 @@ struct MemorySettings {
     file: PathBuf,
     keep_days: u32,
     max_lessons: usize,
+    attempt_group: Option<Arc<AttemptGroup>>,
 }
 
 pub(super) struct SessionLearning {
@@ -88,6 +89,7 @@ impl SessionLearning {
         dirs: Option<&UserDirs>,
         project: String,
         is_trusted: bool,
+        attempt_group: Option<Arc<AttemptGroup>>,
     ) -> Result<Option<Self>, OpenError> {
         let learning = &config.learning;
         if !learning.enabled || (dirs.is_none() && learning.database.is_none()) {
@@ -99,6 +101,7 @@ impl SessionLearning {
             file: super::memory_file(config, dirs)?,
             keep_days: learning.keep_days,
             max_lessons: learning.max_items,
+            attempt_group,
         };
         let lessons = Arc::new(StoredLessons::new(project));
         let shared = Arc::new(LearningState::default());

@@ -18,7 +18,8 @@ use super::{
     ADDED_DIRS, ANSWER_SCHEMA, HostPrograms, McpServers, OpenError, Options, Session,
     SessionChoice, StateDirs, Storage, SystemClock, ToolStorage, Toolbox, WritableDirs,
     build_masker, changed_files, hooks, open_sandbox, open_toolbox, open_workspace, parse_duration,
-    place, project_identity, registry_settings, resolve_recorded_session, with_checkpoints,
+    place, project_identity, registry_settings, resolve_recorded_session, revert_unfinished,
+    with_checkpoints,
 };
 use crate::config::{self, Config, UserDirs};
 use agent_engine::context::{ContextBudget, Layers, MAX_RULES_BYTES, Project, RulesFile};
@@ -118,7 +119,11 @@ impl PreparedSession {
         control: &SessionControl,
     ) -> Result<Self, OpenError> {
         let state_dirs = StateDirs::new(options.dirs.as_ref());
+        let (root, storage) = (options.project.as_ref(), options.session_storage());
+        let root = root.unwrap_or(&options.root);
+        let reverted = revert_unfinished(root, &storage, &options.config.config);
         let (recorded, mut notices) = resolve_recorded_session(&mut options, &state_dirs)?;
+        notices.extend(reverted.into_iter().map(|(_, notice)| notice));
         let config = &options.config.config;
         let mode = options.config.mode_or(options.default_mode);
         if let Some(limit) = &config.restrictions.mode {
@@ -141,7 +146,8 @@ impl PreparedSession {
             None => project_identity(workspace.root(), is_trusted),
         };
         let (sandbox, guarantees) = open_sandbox(&options.config, &writable, &state_dirs)?;
-        let learning = SessionLearning::start(config, options.dirs.as_ref(), project, is_trusted)?;
+        let (dirs, group) = (options.dirs.as_ref(), options.attempt_group.clone());
+        let learning = SessionLearning::start(config, dirs, project, is_trusted, group)?;
         let mcp = McpServers::start_configured(&options, &writable)?;
         let programs = HostPrograms::from_writable(&writable);
         let is_sandboxed = parts.is_sandboxed.unwrap_or(sandbox.is_some());

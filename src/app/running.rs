@@ -30,6 +30,7 @@ const MAX_SOCKET_PATH: usize = 107;
 pub struct BackgroundRecord {
     pub version: String,
     pub pid: u32,
+    /// Empty for a process that works on several attempts: it takes no messages.
     pub socket: PathBuf,
     /// Proves that a client may read the user's files.
     pub token: String,
@@ -48,10 +49,28 @@ impl BackgroundRecord {
         let mut random = [0; 32];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
         let token = blake3::Hash::from_bytes(random).to_hex().to_string();
+        Ok((listener, Self::write(session_dir, socket, token)?))
+    }
+
+    /// Records a process that works on several attempts.
+    pub fn create_for_attempts(session_dir: &Path) -> io::Result<Self> {
+        Self::write(session_dir, PathBuf::new(), String::new())
+    }
+
+    fn write(session_dir: &Path, socket: PathBuf, token: String) -> io::Result<Self> {
         let record = Self { version: VERSION.to_owned(), pid: std::process::id(), socket, token };
         let text = serde_json::to_vec(&record).unwrap_or_default();
         disk::replace_file(&session_dir.join(RECORD), &text)?;
-        Ok((listener, record))
+        Ok(record)
+    }
+
+    fn read(session_dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&disk::read_file(&session_dir.join(RECORD)).ok()?).ok()
+    }
+
+    /// Whether the process works on several attempts, and takes no messages.
+    pub fn is_of_attempts(&self) -> bool {
+        self.socket.as_os_str().is_empty()
     }
 
     pub fn remove_socket(&self) {
@@ -61,6 +80,13 @@ impl BackgroundRecord {
     pub fn is_token(&self, token: &str) -> bool {
         // Hashes are compared in constant time.
         blake3::hash(token.as_bytes()) == blake3::hash(self.token.as_bytes())
+    }
+}
+
+impl Storage {
+    /// Whether a session is the record of several attempts, which has no conversation.
+    pub fn is_record_of_attempts(&self, id: &str) -> bool {
+        BackgroundRecord::read(&self.session_dir(id)).is_some_and(|record| record.is_of_attempts())
     }
 }
 
@@ -149,9 +175,8 @@ impl SessionStatus {
         let events = agent_record::read_partially(&log);
         let events = events.map_err(|error| OpenError::Usage(error.to_string()))?.events;
         let progress = agent_record::progress(&events);
-        let record = disk::read_file(&storage.session_dir(id).join(RECORD));
-        let background = record.ok().and_then(|text| serde_json::from_slice(&text).ok());
-        let background = background.filter(|record: &BackgroundRecord| Some(record.pid) == pid);
+        let background = BackgroundRecord::read(&storage.session_dir(id));
+        let background = background.filter(|record| Some(record.pid) == pid);
         let state = match (pid, progress.ending) {
             (Some(_), _) if !progress.waiting.is_empty() => SessionState::Waiting,
             (Some(_), _) if progress.is_turn_open => SessionState::Working,

@@ -309,18 +309,22 @@ impl Storage {
 
     /// The caller holds the lock of the session's log.
     pub fn delete(&self, id: &str) -> Result<(), OpenError> {
-        // First renamed, so that a half-deleted session cannot be resumed.
-        let removed = self.sessions_folder().join(format!("{REMOVED_PREFIX}{id}"));
-        let deleted = std::fs::rename(self.session_dir(id), &removed)
-            .map_err(|error| (self.session_dir(id), error))
-            .and_then(|()| disk::remove_folder(&removed).map_err(|error| (removed, error)));
-        match deleted {
+        _ = self.discard(&self.take_overs().join(id));
+        match self.discard(&self.session_dir(id)) {
             Err((folder, error)) if error.kind() != io::ErrorKind::NotFound => {
                 let folder = folder.display();
                 Err(OpenError::Usage(format!("{folder}: {error}; remove it by hand")))
             }
             _ => Ok(()),
         }
+    }
+
+    /// Deletes a folder, which is renamed first, so that what a killed process leaves of it is not used.
+    pub(super) fn discard(&self, folder: &Path) -> Result<(), (PathBuf, io::Error)> {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let removed = self.sessions_folder().join(format!("{REMOVED_PREFIX}{name}"));
+        std::fs::rename(folder, &removed).map_err(|error| (folder.to_owned(), error))?;
+        disk::remove_folder(&removed).map_err(|error| (removed, error))
     }
 
     pub(super) fn log_error(&self, error: LogError) -> OpenError {
@@ -338,7 +342,8 @@ impl Storage {
         let has_turn = |id: &&String| {
             agent_record::read_overview(&self.log_path(id)).map_or(true, |it| it.turns > 0)
         };
-        match self.session_ids().iter().rev().find(has_turn) {
+        let is_own = |id: &&String| !self.is_record_of_attempts(id) && has_turn(id);
+        match self.session_ids().iter().rev().find(is_own) {
             Some(id) => Ok(id.clone()),
             None => self.resolve_session_id(None),
         }

@@ -62,13 +62,25 @@ impl RecordedSession {
     /// Locks a session. Changes only files in the root, or in the copy of it in which the session works, and in these
     /// directories.
     pub fn open(
-        (root, add_dirs, own): (&Path, &[PathBuf], &StateDirs),
+        place: (&Path, &[PathBuf], &StateDirs),
         storage: &Storage,
         id: &str,
         config: &Config,
     ) -> Result<Self, OpenError> {
+        Self::open_after(place, storage, id, config, || Ok(()))
+    }
+
+    /// Like [`Self::open`]; the session is locked before `move_session` changes where it works.
+    pub(super) fn open_after(
+        (root, add_dirs, own): (&Path, &[PathBuf], &StateDirs),
+        storage: &Storage,
+        id: &str,
+        config: &Config,
+        move_session: impl FnOnce() -> std::io::Result<()>,
+    ) -> Result<Self, OpenError> {
         let (log, loaded) =
             Log::resume(&storage.log_path(id)).map_err(|error| storage.log_error(error))?;
+        move_session().map_err(|error| OpenError::Failed(format!("session {id}: {error}")))?;
         let copy = storage.work_copy(id);
         if let Some(gone) = copy.as_ref().filter(|copy| !copy.is_dir()) {
             return Err(OpenError::Failed(format!(
@@ -145,16 +157,21 @@ impl RecordedSession {
         target: UndoTarget,
         options: UndoOptions,
     ) -> Result<Option<UndoReport>, OpenError> {
-        let report = self.undo_result(undo_with_comparison(
-            &self.workspace,
-            Some(&git_guard(&self.workspace)),
-            target,
-            options,
-        ))?;
+        let report = self.undo_unrecorded(target, options)?;
         if let Some(report) = &report {
             self.events.emit(undo_event(report, target));
         }
         Ok(report)
+    }
+
+    /// The session's log does not say so. `None`: there is nothing to undo.
+    pub(super) fn undo_unrecorded(
+        &self,
+        target: UndoTarget,
+        options: UndoOptions,
+    ) -> Result<Option<UndoReport>, OpenError> {
+        let guard = git_guard(&self.workspace);
+        self.undo_result(undo_with_comparison(&self.workspace, Some(&guard), target, options))
     }
 
     /// Files that an undo would leave unchanged.

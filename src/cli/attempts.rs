@@ -5,7 +5,11 @@
 //! do. What isolates them is that each has its own copy of the project, its own record, and a sandbox that lets its
 //! commands write into that copy only.
 
+pub(super) mod background;
+
 use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -19,14 +23,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::options::RunArgs;
-use super::{run, usage_error};
+use super::run::{self, TaskInput};
+use super::usage_error;
 use crate::app::{
-    OpenError, Options, ProjectCopies, Session, SessionChoice, StateDirs, Storage, TakeOver,
-    WorkCopy, find_failing_check, new_name, resolve_recorded_session,
+    AttemptGroup, OpenError, Options, ProjectCopies, Session, SessionChoice, StateDirs, Storage,
+    TakeOver, WorkCopy, find_failing_check, new_name, resolve_recorded_session,
 };
-use agent_protocol::control::{Ending, Interrupt, SessionControl};
+use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
 use agent_protocol::directives::UserInput;
-use agent_protocol::event::{EventBody, Sink, StampedEvent, TurnFinished};
+use agent_protocol::event::{EventBody, EventStream, Sink, StampedEvent, TurnFinished};
 use agent_protocol::{pluralize, shorten};
 use agent_ui::Verbosity;
 
@@ -140,86 +145,133 @@ struct Attempts {
     copies: ProjectCopies,
     /// Names of copies begin with this.
     prefix: String,
+    /// Held while copies with the prefix may be in use.
+    _reserved: File,
+    group: Arc<AttemptGroup>,
+    /// Of all attempts together, if they work in the background.
+    record: Option<EventStream>,
 }
 
 pub(super) async fn run_attempts(
     args: &RunArgs,
-    mut options: Options,
-    task: UserInput,
+    task: &TaskInput,
     models: &AttemptModels,
     control: &SessionControl,
 ) -> Result<u8, OpenError> {
-    let config = &options.config.config;
-    if config.checks.commands.is_empty() && config.verify.model.is_none() {
-        return Err(usage_error(
-            "--attempts needs --check COMMAND, or a verifier (verify.model), which decides whether a result is good",
-        ));
-    }
-    if !config.checkpoints.enabled {
-        return Err(usage_error("--attempts needs checkpoints: checkpoints.enabled is false"));
-    }
-    let agent_permits = Semaphore::new(config.agents.max_concurrent.clamp(1, MAX_ATTEMPTS));
-    options.agent_permits = Some(Arc::new(agent_permits));
-    let options_with = |model: &Option<String>| match model {
-        None => Ok(options.clone()),
-        Some(model) => {
-            let mut args = args.clone();
-            args.model.model = Some(model.clone());
-            let agent_permits = options.agent_permits.clone();
-            let own = run::session_options_of(&args, options.default_mode)?;
-            Ok::<_, OpenError>(Options { agent_permits, ..own })
-        }
-    };
-    let own = StateDirs::new(options.dirs.as_ref());
-    let forked = match resolve_recorded_session(&mut options.clone(), &own)?.0 {
-        None => None,
-        Some(id) if args.continued.fork => {
-            Some((options.session_storage(), id, args.attempts.turn))
-        }
-        Some(_) => return Err(usage_error("--attempts continues copies of a session: add --fork")),
-    };
-    let attempts = Attempts {
-        copies: ProjectCopies::of(&options.root, &options.config, options.dirs.as_ref())?,
-        each_options: models.0.iter().map(options_with).collect::<Result<_, _>>()?,
-        forked,
-        task,
-        has_taught: AtomicBool::new(false),
-        ends_with_first: args.attempts.attempts_until != Some(AttemptsUntil::All),
-        prefix: new_name("attempt"),
-        options,
-    };
-    attempts.check_unchanged_copy(&control.cancellation_token()).await?;
-    let done = Box::pin(attempts.run_all(control)).await;
-    if let Some(interrupt) = control.interrupt_cause() {
-        return Err(OpenError::Interrupted(interrupt));
-    }
-    let best = done.iter().filter(|it| it.passes()).min_by(|one, other| one.compare_with(other));
-    let taken = match best {
-        Some(best) if best.n_lines == 0 && best.finished.files_changed.is_empty() => {
-            Err("the attempt that passes changed no file that is recorded (ignored files are not taken over); the project is unchanged".to_owned())
-        }
-        Some(best) => Box::pin(attempts.take_over(best, &control.cancellation_token())).await.map(|n_files| (best, n_files)),
-        None => Err("no attempt passes; the project is unchanged".to_owned()),
-    };
-    let (best, n_files) = taken.map_err(|why| {
-        let place = attempts.copies.place.display();
-        OpenError::Failed(format!(
-            "{why}; `agent run --resume ID` continues an attempt in its copy, in {place}"
-        ))
-    })?;
-    for attempt in &done {
-        attempts.copies.remove(&attempt.copy);
-    }
-    let n_files = pluralize(n_files as u64, "file");
-    let short = attempts.options.session_storage().short_id(&best.session);
-    agent_ui::print_notice(&format!(
-        "{n_files} of session {short} taken over; `agent session undo {short}` takes this back"
-    ));
-    print_result(best, args);
+    let best = Box::pin(Attempts::prepare(args, task, models)?.run(control)).await?;
+    print_result(&best, args);
     Ok(0)
 }
 
 impl Attempts {
+    /// Starts nothing yet.
+    fn prepare(
+        args: &RunArgs,
+        task: &TaskInput,
+        models: &AttemptModels,
+    ) -> Result<Self, OpenError> {
+        let mut options = run::session_options(args, PermissionMode::AutoEdit)?;
+        args.compatible.warn_without_host()?;
+        let (root, prompts) = (&options.root, &options.config.prompts);
+        let dirs = options.dirs.as_ref();
+        let task =
+            task.to_user_input(|given| run::expand_own_command(given, root, dirs, prompts))?;
+        let config = &options.config.config;
+        if config.checks.commands.is_empty() && config.verify.model.is_none() {
+            return Err(usage_error(
+                "--attempts needs --check COMMAND, or a verifier (verify.model), which decides whether a result is good",
+            ));
+        }
+        if !config.checkpoints.enabled {
+            return Err(usage_error("--attempts needs checkpoints: checkpoints.enabled is false"));
+        }
+        let permits = Semaphore::new(config.agents.max_concurrent.clamp(1, MAX_ATTEMPTS));
+        let learned = Mutex::new(HashSet::new());
+        let group = Arc::new(AttemptGroup { permits: Arc::new(permits), learned });
+        options.attempt_group = Some(Arc::clone(&group));
+        let options_with = |model: &Option<String>| match model {
+            None => Ok(options.clone()),
+            Some(model) => {
+                let mut args = args.clone();
+                args.model.model = Some(model.clone());
+                let attempt_group = Some(Arc::clone(&group));
+                let own = run::session_options_of(&args, options.default_mode)?;
+                Ok::<_, OpenError>(Options { attempt_group, ..own })
+            }
+        };
+        let own = StateDirs::new(options.dirs.as_ref());
+        let forked = match resolve_recorded_session(&mut options.clone(), &own)?.0 {
+            None => None,
+            Some(id) if args.continued.fork => {
+                Some((options.session_storage(), id, args.attempts.turn))
+            }
+            Some(_) => {
+                return Err(usage_error("--attempts continues copies of a session: add --fork"));
+            }
+        };
+        let copies = ProjectCopies::of(&options.root, &options.config, options.dirs.as_ref())?;
+        let prefix = new_name("attempt");
+        let reserved = copies.reserve(&prefix, &options.session_storage());
+        let reserved = reserved
+            .map_err(|error| usage_error(format!("{}: {error}", copies.place.display())))?;
+        Ok(Self {
+            copies,
+            each_options: models.0.iter().map(options_with).collect::<Result<_, _>>()?,
+            forked,
+            task,
+            has_taught: AtomicBool::new(false),
+            ends_with_first: args.attempts.attempts_until != Some(AttemptsUntil::All),
+            prefix,
+            _reserved: reserved,
+            group,
+            record: None,
+            options,
+        })
+    }
+
+    /// Returns the attempt whose result is in the project.
+    async fn run(&self, control: &SessionControl) -> Result<Attempt, OpenError> {
+        let cancel = control.cancellation_token();
+        self.check_unchanged_copy(&cancel).await?;
+        let mut done = Box::pin(self.run_all(control)).await;
+        let interrupted = || control.interrupt_cause().map(OpenError::Interrupted);
+        if let Some(interrupted) = interrupted() {
+            return Err(interrupted);
+        }
+        let passing = (0..done.len()).filter(|at| done[*at].passes());
+        let best = passing.min_by(|one, other| done[*one].compare_with(&done[*other]));
+        let taken = match best {
+            Some(best) if done[best].n_lines == 0 && done[best].finished.files_changed.is_empty() => {
+                Err("the attempt that passes changed no file that is recorded (ignored files are not taken over); the project is unchanged".to_owned())
+            }
+            Some(best) => {
+                let taken = Box::pin(self.take_over(&done[best], &cancel)).await;
+                taken.map(|n_files| (best, n_files))
+            }
+            None => Err("no attempt passes; the project is unchanged".to_owned()),
+        };
+        let (best, n_files) = taken.map_err(|why| {
+            if let Some(interrupted) = interrupted() {
+                agent_ui::print_notice(&why);
+                return interrupted;
+            }
+            let place = self.copies.place.display();
+            OpenError::Failed(format!(
+                "{why}; `agent run --resume ID` continues an attempt in its copy, in {place}"
+            ))
+        })?;
+        for attempt in &done {
+            self.copies.remove(&attempt.copy);
+        }
+        let n_files = pluralize(n_files as u64, "file");
+        let best = done.swap_remove(best);
+        let short = self.options.session_storage().short_id(&best.session);
+        agent_ui::print_notice(&format!(
+            "{n_files} of session {short} taken over; `agent session undo {short}` takes this back"
+        ));
+        Ok(best)
+    }
+
     /// A check that passes without any work cannot tell a good result.
     async fn check_unchanged_copy(&self, cancel: &CancellationToken) -> Result<(), OpenError> {
         if self.options.config.config.checks.commands.is_empty() {
@@ -247,8 +299,9 @@ impl Attempts {
             let files = self.copies.copy_files(format!("{}-{name}", self.prefix)).await;
             return Ok((self.copies.prepare(files, cancel).await?, SessionChoice::New));
         };
-        let copies = self.copies.clone();
-        let forking = tokio::task::spawn_blocking(move || copies.fork_session(&storage, &id, turn));
+        let (copies, name) = (self.copies.clone(), format!("{}-{name}", self.prefix));
+        let fork = move || copies.fork_session(&storage, &id, turn, &name);
+        let forking = tokio::task::spawn_blocking(fork);
         let (id, copy) = forking.await.map_err(|error| OpenError::Failed(error.to_string()))??;
         let session = SessionChoice::Resume(id);
         let prepared = self.copies.prepare((copy, Ok(())), cancel).await;
@@ -282,9 +335,8 @@ impl Attempts {
             limit_usd: config.limits.max_budget_usd,
             attempts: Arc::new(controls.clone()),
         };
-        let permits = Semaphore::new(config.agents.max_concurrent.clamp(1, MAX_ATTEMPTS));
         let mut running: FuturesUnordered<_> = (0..controls.len())
-            .map(|at| Box::pin(self.run_one(at, &controls[at], budget.clone(), &permits)))
+            .map(|at| Box::pin(self.run_one(at, &controls[at], budget.clone())))
             .collect();
         let cancel = control.cancellation_token();
         let (mut done, mut is_stopped) = (Vec::new(), false);
@@ -317,9 +369,8 @@ impl Attempts {
         at: usize,
         control: &SessionControl,
         budget: SharedBudget,
-        permits: &Semaphore,
     ) -> (usize, Result<Attempt, String>) {
-        let _permit = permits.acquire().await;
+        let _permit = self.group.permits.acquire().await;
         if let Some(interrupt) = control.interrupt_cause() {
             return (at, Err(format!("not begun: {}", interrupt.ending().as_str())));
         }
@@ -348,7 +399,19 @@ impl Attempts {
             self.copies.remove(&copy);
             return Err(usage_error("--attempts needs sessions that are recorded"));
         };
+        let record = self.record.as_ref().map(|record| record.for_subagent(&name));
+        if let Some(record) = &record {
+            record.emit(EventBody::AgentStarted {
+                role: "attempt".to_owned(),
+                description: format!("session {}", session.id()),
+                prompt: self.task.text.clone(),
+                model: session.model().to_owned(),
+            });
+        }
         let finished = Box::pin(session.run(self.task.clone())).await;
+        if let Some(record) = &record {
+            record.emit(EventBody::AgentFinished(finished.clone()));
+        }
         if is_good(&finished) && !self.has_taught.swap(true, atomic::Ordering::Relaxed) {
             let others = others.iter().enumerate().filter(|(n, _)| *n != at);
             // They need not go on.
@@ -374,11 +437,14 @@ impl Attempts {
             .map_err(|error| format!("{error}; the result is in {copy}"))?;
         let failure = self.find_failure(&self.options.root, cancel).await;
         let why = match failure {
+            _ if cancel.is_cancelled() => {
+                "interrupted while the check ran in the project".to_owned()
+            }
             Ok(None) => return Ok(taken.keep(&self.options.config.prompts)),
-            Ok(Some(why)) => why,
+            Ok(Some(why)) => format!("in the project the check does not pass: {why}"),
             Err(error) => error.to_string(),
         };
-        let why = format!("in the project the check does not pass: {why}; the result is in {copy}");
+        let why = format!("{why}; the result is in {copy}");
         match taken.revert() {
             Ok(()) => Err(format!("{why}; the change is undone")),
             Err(error) => Err(format!("{why}; the change is not undone completely: {error}")),

@@ -1,6 +1,8 @@
 //! Sessions in the background: starts, lists, shows, ends and awaits them.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,10 +16,13 @@ use super::{exit_code, print_answer, report_error, usage_error};
 use crate::app::{OpenError, SessionState, SessionStatus, ShortIds, Storage};
 use crate::config::UserDirs;
 use agent_protocol::control::Ending;
+use agent_protocol::disk;
 use agent_protocol::event::EventBody;
 use agent_protocol::shorten;
 use agent_ui::CommandOutput;
 
+/// In the session's directory: what a process in the background prints to standard error.
+const NOTICES: &str = "notices.txt";
 /// Between two looks at a session and its log.
 const INTERVAL: Duration = Duration::from_millis(300);
 /// Every process ends sooner after its signal.
@@ -58,7 +63,7 @@ pub(super) fn start(args: &RunArgs) -> u8 {
     if let Some(option) = arguments.iter_mut().find(|text| is_option(text)) {
         *option = "--in-background".into();
     }
-    let has_hint = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    let has_hint = io::IsTerminal::is_terminal(&io::stderr());
     launch(&arguments, has_hint || args.verbose)
 }
 
@@ -80,6 +85,19 @@ pub(super) fn launch(arguments: &[OsString], has_hint: bool) -> u8 {
             0
         }
     }
+}
+
+/// In the process that was started: prints the session's id, and writes to a file in its directory from now on.
+pub(super) fn leave_terminal(directory: &Path, id: &str) -> io::Result<()> {
+    let notices = disk::open_for_append(&directory.join(NOTICES), true)?;
+    if !agent_ui::print_data(format!("{id}\n").as_bytes()) {
+        // The program that started this has ended: nobody would know of the session.
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    let nothing = File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&nothing)?;
+    rustix::stdio::dup2_stdout(&nothing)?;
+    Ok(rustix::stdio::dup2_stderr(&notices)?)
 }
 
 pub(super) fn list(args: &PsArgs) -> u8 {
@@ -168,6 +186,14 @@ fn stop_session(id: &str) -> Result<CommandOutput, OpenError> {
     };
     // Another process may serve an editor with several sessions.
     if status.background.is_none() {
+        let running = SessionStatus::find(UserDirs::find().as_ref(), false);
+        let of_attempts = |it: &&SessionStatus| it.pid == status.pid && it.background.is_some();
+        if let Some(all) = running.iter().find(of_attempts) {
+            let all = storage.short_id(&all.id);
+            return Err(usage_error(format!(
+                "session {short} is one of the attempts of session {all}: `agent stop {all}` ends all of them"
+            )));
+        }
         return Err(usage_error(format!(
             "session {short} does not run in the background: end it where it runs, process {pid}"
         )));

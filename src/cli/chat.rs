@@ -341,7 +341,7 @@ async fn run_session_loop(
                     ChatRequest::Connect => jobs.spawn(session.connect()),
                     ChatRequest::RunCommand(CommandAction::Detach, message) => match NextStep::detach(session, message) {
                         Ok(next) => return next,
-                        Err(reason) => handle.send(ChatUpdate::Note(false, reason)),
+                        Err((reason, message)) => refuse_detach(&handle, reason, &message),
                     },
                     ChatRequest::RunCommand(action, arguments) => match action.timing(&arguments) {
                         CommandTiming::Immediate => jobs.run_chat_command(action, &arguments),
@@ -397,7 +397,7 @@ async fn run_session_loop(
                                 detaches = Some(message);
                                 control.interrupt(Interrupt::User);
                             }
-                            Err(reason) => handle.send(ChatUpdate::Note(false, reason.clone())),
+                            Err(reason) => refuse_detach(&handle, reason.clone(), &message),
                         },
                         request => jobs.start(request),
                     },
@@ -415,7 +415,7 @@ async fn run_session_loop(
         if let Some(message) = detaches.take().filter(|_| !quits) {
             match NextStep::continue_detached(message, &undelivered) {
                 Ok(next) => return next,
-                Err(why) => handle.send(ChatUpdate::Note(false, why.to_owned())),
+                Err((why, message)) => refuse_detach(&handle, why, &message),
             }
         }
         // An interrupt of this turn does not affect later ones.
@@ -428,6 +428,15 @@ async fn run_session_loop(
         let finished = if is_done { WorkOutcome::Succeeded } else { WorkOutcome::Failed };
         let outcome = interrupted.map_or(finished, |_| WorkOutcome::Interrupted);
         handle.send(ChatUpdate::SessionIdle { outcome, undelivered });
+    }
+}
+
+/// The text of the command is given back.
+fn refuse_detach(handle: &ChatHandle, why: String, message: &str) {
+    handle.send(ChatUpdate::Note(false, why));
+    if !message.is_empty() {
+        let line = format!("/detach {message}");
+        handle.send(ChatUpdate::MessageWithdrawn(line.as_str().into()));
     }
 }
 

@@ -226,7 +226,7 @@ pub(super) struct RunArgs {
     /// Work without a terminal; print the session's id, and return (`agent ps`, `agent attach`)
     #[arg(long, conflicts_with_all = [
         "ephemeral", "output_format", "input_format", "output_file", "permission_prompt_tool",
-        "replay_user_messages", "include_partial_messages", "quiet", "verbose", "attempts",
+        "replay_user_messages", "include_partial_messages", "quiet", "verbose",
     ])]
     pub(super) background: bool,
     /// The process that `--background` starts

@@ -61,7 +61,10 @@ pub(super) fn run(args: &RunArgs) -> u8 {
         }
     };
     if args.in_background {
-        return sdk::run_in_background(args, task);
+        return match &args.attempts.attempts {
+            Some(models) => attempts::background::run(args, &task, models),
+            None => sdk::run_in_background(args, task),
+        };
     }
     let verbosity = match (args.quiet, args.verbose) {
         (true, _) => Verbosity::Quiet,
@@ -133,14 +136,11 @@ async fn run_task(
     control: &SessionControl,
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<u8, OpenError> {
+    if let Some(models) = &args.attempts.attempts {
+        return Box::pin(attempts::run_attempts(args, &task.0, models, control)).await;
+    }
     let mut options = session_options(args, PermissionMode::AutoEdit)?;
     args.compatible.warn_without_host()?;
-    if let Some(models) = &args.attempts.attempts {
-        let (root, prompts) = (&options.root, &options.config.prompts);
-        let expand = |given: &str| expand_own_command(given, root, options.dirs.as_ref(), prompts);
-        let task = task.0.to_user_input(expand)?;
-        return Box::pin(attempts::run_attempts(args, options, task, models, control)).await;
-    }
     let worktree = args.worktree.open(&mut options, &control.cancellation_token()).await?;
     let done = Box::pin(run_session(args, options, task, (control, sinks))).await;
     worktree::finish(worktree);

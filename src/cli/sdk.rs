@@ -18,7 +18,6 @@ mod socket;
 mod state_reporter;
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -26,6 +25,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::background::leave_terminal;
 use super::options::RunArgs;
 use super::run::{self, TaskInput};
 use super::stdout::{self, Output};
@@ -35,7 +35,6 @@ use crate::compat;
 use agent_engine::mcp::ToolScope;
 use agent_protocol::control::{Ending, Interrupt, PermissionMode, SessionControl};
 use agent_protocol::directives::UserInput;
-use agent_protocol::disk;
 use agent_protocol::event::Sink;
 use agent_ui::{OutputFormat, StreamJson};
 use inbox::Inbox;
@@ -46,8 +45,6 @@ use requests::{DeferredRequest, RequestHandler, perform_deferred, send_answer};
 use servers::ServerSenders;
 use state_reporter::StateReporter;
 
-/// In the session's directory: what a session in the background prints to standard error.
-const NOTICES: &str = "notices.txt";
 /// How long the exit waits for distillation: the program waits for the exit.
 const DISTILLATION_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -138,12 +135,19 @@ async fn serve_program(
     };
     let introduction = introduces.as_ref().map(|(_, body)| body);
     let mut worktree = None;
-    let opening = open_session(args, introduction, (program, &start), control, &mut worktree);
-    let opened = Box::pin(opening);
-    let opened = tokio::select! {
-        opened = opened => Some(opened),
-        () = async { control.cancellation_token().cancelled().await } => None,
-        () = program.lost().cancelled() => None,
+    // A worktree that is being made is completed before the process ends.
+    let options = session_options(args, introduction, &start, control, &mut worktree).await;
+    let opened = match options {
+        Err(error) => Some(Err(error)),
+        Ok(options) => {
+            let opened = open_session(args, options, introduction, (program, &start), control);
+            let opened = Box::pin(opened);
+            tokio::select! {
+                opened = opened => Some(opened),
+                () = async { control.cancellation_token().cancelled().await } => None,
+                () = program.lost().cancelled() => None,
+            }
+        }
     };
     if !matches!(opened, Some(Ok(_))) {
         worktree::finish(worktree.take());
@@ -204,13 +208,13 @@ struct DrivenSession {
     last_ending: Ending,
 }
 
-async fn open_session(
+async fn session_options(
     args: &RunArgs,
     introduction: Option<&Value>,
-    (program, start): (&Program, &Start<'_>),
+    start: &Start<'_>,
     control: &SessionControl,
     worktree: &mut Option<(ProjectCopies, WorkCopy)>,
-) -> Result<DrivenSession, OpenError> {
+) -> Result<Options, OpenError> {
     let is_driven = matches!(start, Start::Driven(_));
     if is_driven && args.worktree.worktree.is_some() || args.attempts.attempts.is_some() {
         let why = "--worktree and --attempts need a task; a program names the directory of its session with -C";
@@ -220,6 +224,16 @@ async fn open_session(
     let mut options = run::session_options(args, default_mode)?;
     apply_introduction(&mut options, introduction)?;
     *worktree = args.worktree.open(&mut options, &control.cancellation_token()).await?;
+    Ok(options)
+}
+
+async fn open_session(
+    args: &RunArgs,
+    mut options: Options,
+    introduction: Option<&Value>,
+    (program, start): (&Program, &Start<'_>),
+    control: &SessionControl,
+) -> Result<DrivenSession, OpenError> {
     let queued_input = match start {
         Start::Driven(_) => VecDeque::new(),
         Start::Background(task, _) => {
@@ -356,15 +370,7 @@ impl DrivenSession {
             let (listener, record) =
                 BackgroundRecord::create(directory, self.options.dirs.as_ref())?;
             socket::listen(listener, record.clone(), reader)?;
-            let notices = disk::open_for_append(&directory.join(NOTICES), true)?;
-            if !agent_ui::print_data(format!("{}\n", self.session.id()).as_bytes()) {
-                // The program that started this has ended: nobody would know of the session.
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            let nothing = File::options().read(true).write(true).open("/dev/null")?;
-            rustix::stdio::dup2_stdin(&nothing)?;
-            rustix::stdio::dup2_stdout(&nothing)?;
-            rustix::stdio::dup2_stderr(&notices)?;
+            leave_terminal(directory, self.session.id())?;
             io::Result::Ok(record)
         };
         opened().map_err(|error| format!("the socket of the session: {error}"))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Done, Pty, Test, has, signal, wait_for};
+use crate::support::{Done, Pty, Test, has, processes_in, signal, wait_for};
 
 const ID: &str = "0199c0de-0000-7000-8000-00000000b0b0";
 const WRITES: &str =
@@ -109,6 +109,15 @@ impl Client {
             }
         }
     }
+}
+
+/// A repository with one commit of the files of the test.
+fn committed(test: Test) -> Test {
+    for line in ["init -q", "add .", "-c user.name=t -c user.email=t@t commit -qm first"] {
+        let mut git = std::process::Command::new("git");
+        assert!(git.args(line.split(' ')).current_dir(test.root()).status().unwrap().success());
+    }
+    test
 }
 
 fn asking(test: &Test) -> Background<'_> {
@@ -219,11 +228,7 @@ fn a_session_in_the_background_works_in_a_worktree() {
     if !has("git", "a_session_in_the_background_works_in_a_worktree") {
         return;
     }
-    let test = Test::new().file("one.txt", "one\n").script(WRITES);
-    for line in ["init -q", "add .", "-c user.name=t -c user.email=t@t commit -qm first"] {
-        let mut git = std::process::Command::new("git");
-        assert!(git.args(line.split(' ')).current_dir(test.root()).status().unwrap().success());
-    }
+    let test = committed(Test::new().file("one.txt", "one\n").script(WRITES));
     let session = Background::start(&test, &["--worktree=fix", "write it"]);
     session.wait().expect_code(0);
     let notices = std::fs::read_to_string(session.folder().join("notices.txt")).unwrap();
@@ -245,6 +250,92 @@ fn a_session_in_the_background_works_in_a_worktree() {
     assert!(copy.is_dir());
     std::fs::write(copy.join("go"), "").unwrap();
     session.wait().expect_code(0);
+}
+
+#[test]
+fn worktree_of_a_session_that_is_ended_while_it_begins_is_removed() {
+    if !has("git", "worktree_of_a_session_that_is_ended_while_it_begins_is_removed") {
+        return;
+    }
+    let test = committed(Test::new().file("one.txt", "one\n").script(WRITES));
+    let setup = "worktree.setup=\"touch made; sleep 1000\"";
+    let args = ["run", "--background", "--worktree=early", "--set", setup, "write it"];
+    let mut child = test.spawn(&args);
+    let made = || {
+        let places = std::fs::read_dir(test.home().join(".cache/agent/worktrees"));
+        let places = places.into_iter().flatten().flatten();
+        places.map(|place| place.path().join("early")).find(|copy| copy.join("made").exists())
+    };
+    wait_for(|| made().is_some());
+    let is_session = |pid: &u32| {
+        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        line.is_ok_and(|line| line.contains("--in-background"))
+    };
+    processes_in(&test).into_iter().filter(is_session).for_each(|pid| signal(pid, "TERM"));
+    assert!(!child.wait().unwrap().success());
+    wait_for(|| made().is_none());
+    let branches = std::process::Command::new("git")
+        .args(["branch"])
+        .current_dir(test.root())
+        .output()
+        .unwrap();
+    assert!(!String::from_utf8(branches.stdout).unwrap().contains("agent/"));
+}
+
+#[test]
+fn attempts_work_in_the_background() {
+    if !has("git", "attempts_work_in_the_background") {
+        return;
+    }
+    let test = committed(Test::new().file("one.txt", "one\n").script(WRITES));
+    let args = ["--attempts", "2", "--check", "grep -q one a.txt", "write it"];
+    let all = Background::start(&test, &args);
+    all.wait().expect_code(0);
+    assert_eq!(test.read("a.txt"), "one\n");
+    let status = all.status().unwrap();
+    assert_eq!((&status["state"], &status["task"]), (&json!("done"), &json!("write it")));
+    let log = test.agent(&["logs", &all.id]).expect_code(0).stdout;
+    assert!(log.contains("[attempt 1] ") && log.contains("turn finished: completed"), "{log}");
+    let notices = std::fs::read_to_string(all.folder().join("notices.txt")).unwrap();
+    assert!(notices.contains("1 file of session"), "{notices}");
+    // The record has no conversation: the session that was taken over is the latest.
+    test.run(&["--resume", &all.id, "more"]).expect_code(2).expect_stderr("several attempts");
+    test.agent(&["session", "undo"]).expect_code(0);
+    assert!(!test.root().join("a.txt").exists());
+    let failing = Background::start(&test, &[&args[..3], &["false", "write it"]].concat());
+    failing.wait().expect_code(1);
+    assert_eq!(failing.status().unwrap()["state"], "failed");
+    // What cannot be meant is reported at once.
+    test.run(&["--background", "--attempts", "2", "task"]).expect_code(2).expect_stderr("--check");
+}
+
+#[test]
+fn attempts_in_the_background_are_stopped_together() {
+    if !has("git", "attempts_in_the_background_are_stopped_together") {
+        return;
+    }
+    let test = committed(Test::new().file("one.txt", "one\n").script(WAITS));
+    let args = ["--attempts", "2", "--check", "false", "--allow", "Bash", "wait for it"];
+    let all = Background::start(&test, &args);
+    let working = |it: &Value| it["state"] == "working";
+    let sessions = || {
+        let done = test.agent(&["ps", "--json"]).expect_code(0);
+        let lines = done.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.filter(working).collect::<Vec<Value>>()
+    };
+    wait_for(|| sessions().len() == 3);
+    let pid = all.status().unwrap()["pid"].clone();
+    let sessions = sessions();
+    let one = sessions.iter().find(|it| it["id"] != all.id).unwrap();
+    assert_eq!(one["pid"], pid);
+    let one = one["id"].as_str().unwrap();
+    test.agent(&["stop", one]).expect_code(2).expect_stderr("one of the attempts of session");
+    test.agent(&["attach", "--plain", &all.id]).expect_code(2).expect_stderr("take no messages");
+    test.agent(&["stop", &all.id]).expect_code(0);
+    all.wait().expect_code(143);
+    test.agent(&["wait", one]).expect_code(143);
+    assert!(!test.root().join("a.txt").exists());
+    wait_for(|| processes_in(&test).is_empty());
 }
 
 #[test]
@@ -336,6 +427,11 @@ fn a_chat_goes_on_in_the_background() {
     pty.wait_for("/help");
     pty.send("/detach\r");
     pty.wait_for("nothing runs");
+    // What is refused is not lost.
+    pty.say("/detach the task");
+    pty.wait_for("no message yet");
+    pty.wait_for("› /detach the task");
+    pty.send("\x15");
     pty.say("wait for it");
     pty.wait_for("until [ -e go ]");
     pty.send("\x1c");

@@ -362,6 +362,18 @@ pub(crate) fn running(text: &str) -> Vec<String> {
     found
 }
 
+/// Processes that work in the project, or in a copy of it.
+pub(crate) fn processes_in(test: &Test) -> Vec<u32> {
+    let place = test.root().parent().unwrap().canonicalize().unwrap();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let processes = processes.filter_map(|process| {
+        let pid = process.file_name().to_str()?.parse().ok()?;
+        let is_in = std::fs::read_link(process.path().join("cwd")).ok()?.starts_with(&place);
+        is_in.then_some(pid)
+    });
+    processes.collect()
+}
+
 /// Waits until this is so.
 #[track_caller]
 pub(crate) fn wait_for(condition: impl Fn() -> bool) {

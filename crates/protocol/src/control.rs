@@ -365,7 +365,7 @@ impl Counters {
 }
 
 /// Why a turn ended: `terminal_reason`, with its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// The model gave its final answer; all checks passed, if there are any.
@@ -373,6 +373,7 @@ pub enum Ending {
     /// The model gave its final answer, and a check could not run.
     CompletedUnverified,
     /// The kernel gave up.
+    #[default]
     Failed,
     /// The model gave its final answer, but a check does not pass.
     CheckFailed,

@@ -937,7 +937,7 @@ impl ModelResponded {
 }
 
 /// The turn ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TurnFinished {
     /// The ending.
     pub ending: Ending,

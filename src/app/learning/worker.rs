@@ -114,6 +114,11 @@ impl LearningWorker {
         let mut lessons = lessons_from_failures(harvest, may_recommend);
         let reflections = distillation::lessons_from_reflections(harvest).0.into_iter();
         lessons.extend(reflections.filter(recommends_safely));
+        if let Some(group) = &self.settings.attempt_group {
+            // What several attempts at one task learn alike is one experience.
+            let mut learned = group.learned.lock();
+            lessons.retain(|lesson| learned.insert(lesson.id.clone()));
+        }
         Batch { traces, lessons, credits: compute_credits(harvest, &recalled) }
     }
 

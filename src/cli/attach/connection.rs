@@ -27,6 +27,12 @@ impl Connection {
                 "session {short} does not run in the background, but in process {pid}: use it there, or wait for its end"
             ))
         })?;
+        if record.is_of_attempts() {
+            return Err(OpenError::Usage(format!(
+                "session {short} is several attempts, which take no messages: `agent logs -f {short}` shows them, `agent \
+                 stop {short}` ends them"
+            )));
+        }
         let by_version = |version: &str| {
             OpenError::Usage(format!(
                 "session {short} runs with version {version} of agent, this is {VERSION}: attach with that version, or \

@@ -33,31 +33,31 @@ pub(super) struct RewindRequest {
 
 impl NextStep {
     /// While nothing runs.
-    pub(super) fn detach(session: &Session, message: String) -> Result<Self, String> {
-        reopenable_id(session)?;
-        let why = match (message.is_empty(), session.has_begun()) {
-            (true, _) => {
-                "nothing runs: `/detach TASK` works on a task in the background, `/quit` ends the chat"
+    /// On failure, why, and the message.
+    pub(super) fn detach(session: &Session, message: String) -> Result<Self, (String, String)> {
+        let why = match (reopenable_id(session), message.is_empty(), session.has_begun()) {
+            (Err(why), ..) => why,
+            (_, true, _) => {
+                "nothing runs: `/detach TASK` works on a task in the background, `/quit` ends the chat".to_owned()
             }
-            (false, false) => {
-                "this session has no message yet: `agent run --background` begins one"
+            (_, false, false) => {
+                "this session has no message yet: `agent run --background` begins one".to_owned()
             }
-            (false, true) => return Ok(Self::Detach(message)),
+            (_, false, true) => return Ok(Self::Detach(message)),
         };
-        Err(why.to_owned())
+        Err((why, message))
     }
 
-    /// After an interrupted turn.
+    /// After an interrupted turn. On failure, why, and the message.
     pub(super) fn continue_detached(
         message: String,
         undelivered: &[UserInput],
-    ) -> Result<Self, &'static str> {
+    ) -> Result<Self, (String, String)> {
         let has_more =
             |it: &UserInput| !it.pasted.is_empty() || it.prompt.is_some() || !it.images.is_empty();
         if undelivered.iter().any(has_more) {
-            return Err(
-                "stopped, and not in the background: a message that waits has pasted text, an image or a command",
-            );
+            let why = "stopped, and not in the background: a message that waits has pasted text, an image or a command";
+            return Err((why.to_owned(), message));
         }
         let first = if message.is_empty() { CONTINUE.to_owned() } else { message };
         let later = undelivered.iter().map(|message| message.text.clone());

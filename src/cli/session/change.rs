@@ -8,9 +8,10 @@ use clap::Args;
 use super::{ProjectArgs, SessionArgs, find_session, pick_session, session_storage};
 use crate::app::{
     MAY_HAVE_FILE, OpenError, ProjectCopies, RecordedSession, RewindScope, StateDirs, Storage,
-    UndoOptions,
+    UndoOptions, new_name, revert_unfinished,
 };
 use crate::cli::options::{self, ToolOptions};
+use crate::cli::print_notices;
 use crate::cli::terminal_prompt::confirm;
 use crate::config::UserDirs;
 use agent_host::workspace::{GitSkipReason, UndoReport, UndoTarget, can_undo};
@@ -87,7 +88,11 @@ pub(super) fn undo(args: &UndoArgs) -> Result<u8, OpenError> {
         (false, None) => UndoTarget::Latest,
     };
     let id = session_to_undo(&args.one, target)?;
-    let recorded = open_recorded(&args.one.project_args, id.as_deref())?;
+    let (recorded, is_reverted) = open_recorded(&args.one.project_args, id.as_deref())?;
+    if is_reverted && target != UndoTarget::Redo {
+        // That was to be undone.
+        return Ok(0);
+    }
     let report =
         run_confirmed(args.files.undo_options(), |options| recorded.undo(target, options))?;
     Ok(print_report(&report))
@@ -101,6 +106,7 @@ fn session_to_undo(one: &SessionArgs, target: UndoTarget) -> Result<Option<Strin
     }
     let storage = session_storage(&one.project_args, None)?;
     let mut ids = storage.session_ids();
+    ids.retain(|id| !storage.is_record_of_attempts(id));
     let latest = ids.last().cloned();
     // What other sessions changed in copies is not in the project.
     ids.retain(|id| storage.work_copy(id).is_none() || latest.as_ref() == Some(id));
@@ -119,7 +125,7 @@ pub(super) fn rewind(args: &RewindArgs) -> Result<u8, OpenError> {
         (_, true) => RewindScope::Files,
         (false, false) => RewindScope::Both,
     };
-    let recorded = open_recorded(&args.one.project_args, args.one.id.as_deref())?;
+    let (recorded, _) = open_recorded(&args.one.project_args, args.one.id.as_deref())?;
     let options = args.files.undo_options();
     let rewound = run_confirmed(options, |options| recorded.rewind(args.turn, scope, options))?;
     let code = rewound.files.as_ref().map(print_report);
@@ -149,7 +155,7 @@ pub(super) fn fork(args: &ForkArgs) -> Result<String, OpenError> {
         let dirs = UserDirs::find();
         let loaded = options::load_config(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
         let copies = ProjectCopies::of(&root, &loaded, dirs.as_ref())?;
-        let (new, copy) = copies.fork_session(&storage, &id, args.turn)?;
+        let (new, copy) = copies.fork_session(&storage, &id, args.turn, &new_name("fork"))?;
         agent_ui::print_notice(&format!("the session works in {}", copy.root.display()));
         new
     } else {
@@ -189,16 +195,21 @@ fn confirm_removal(ids: &[String]) -> Result<bool, OpenError> {
     confirm(&format!("delete {what}, with the checkpoints of its changes?"), "whether to delete")
 }
 
+/// Also whether changes of the session were taken back that a killed process had brought into the project.
 fn open_recorded(
     project_args: &ProjectArgs,
     id: Option<&str>,
-) -> Result<RecordedSession, OpenError> {
+) -> Result<(RecordedSession, bool), OpenError> {
     let (root, storage) = options::root_for_session(project_args.cwd.as_deref(), id)?;
     let dirs = UserDirs::find();
     let storage = storage.unwrap_or_else(|| Storage::find(&root, dirs.as_ref()));
     let id = storage.resolve_session_id(id)?;
     let loaded = options::load_config(&root, dirs.as_ref(), &ToolOptions::default(), None)?;
-    RecordedSession::open((&root, &[], &StateDirs::find()), &storage, &id, &loaded.config)
+    let reverted = revert_unfinished(&root, &storage, &loaded.config);
+    print_notices(reverted.iter().map(|(_, notice)| notice));
+    let place = (&*root, &[][..], &StateDirs::find());
+    let recorded = RecordedSession::open(place, &storage, &id, &loaded.config)?;
+    Ok((recorded, reverted.iter().any(|(reverted, _)| *reverted == id)))
 }
 
 fn run_confirmed<T>(

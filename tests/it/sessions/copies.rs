@@ -1,11 +1,13 @@
 //! Sessions in copies of the project: `--worktree`, `--attempts`, `agent session fork --worktree`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 
 use crate::support::server::{Server, sse_calls, sse_text};
-use crate::support::{Test, has, wait_for};
+use crate::support::{Test, has, processes_in, signal, wait_for};
 
 /// A repository with one commit of the files of the test.
 fn committed(test: Test) -> Test {
@@ -30,7 +32,8 @@ fn copies(test: &Test) -> Vec<PathBuf> {
     let places = std::fs::read_dir(test.home().join(".cache/agent/worktrees"));
     let copies = places.into_iter().flatten().flatten().map(|place| place.path());
     let copies = copies.flat_map(|place| std::fs::read_dir(place).unwrap());
-    let mut copies: Vec<PathBuf> = copies.map(|copy| copy.unwrap().path()).collect();
+    let copies = copies.map(|copy| copy.unwrap().path());
+    let mut copies: Vec<PathBuf> = copies.filter(|copy| copy.is_dir()).collect();
     copies.sort();
     copies
 }
@@ -95,6 +98,14 @@ fn worktree_without_changes_is_removed_and_uncommitted_changes_are_copied_on_req
     test.run(&["--worktree", "a task of words"]).expect_code(0).expect_stderr("removed, because");
     assert_eq!(copies(&test), Vec::<PathBuf>::new());
     assert!(!git(&test, "branch").contains("agent/"));
+    // A branch that was there stays, whether the work began or not.
+    git(&test, "branch agent/kept");
+    for setup in ["false", "true"] {
+        let set = format!("worktree.setup=\"{setup}\"");
+        test.run(&["--worktree=kept", "--set", &set, "task"]);
+        assert_eq!(copies(&test), Vec::<PathBuf>::new());
+        assert!(git(&test, "branch").contains("agent/kept"));
+    }
     // A change that a hurried status does not show.
     git(&test, "config status.showUntrackedFiles no");
     let test = test.script(&write_call("new.txt", "new\n"));
@@ -107,6 +118,23 @@ fn worktree_without_changes_is_removed_and_uncommitted_changes_are_copied_on_req
     assert_eq!(read(copy, "a.txt"), "changed\n");
     assert_eq!(read(copy, "untracked/b.txt"), "b\n");
     assert!(!copy.join("gone.txt").exists());
+    // A directory became a file, another one a link.
+    for path in ["one/x", "two/x"] {
+        test.write(path, "x\n");
+    }
+    git(&test, "add .");
+    git(&test, "-c user.name=t -c user.email=t@t commit -qm second");
+    for path in ["one", "two"] {
+        std::fs::remove_dir_all(test.root().join(path)).unwrap();
+    }
+    test.write("one", "file\n");
+    std::os::unix::fs::symlink("untracked", test.root().join("two")).unwrap();
+    test.write("untracked/x", "not followed\n");
+    let test = test.script("text: nothing to do");
+    test.run(&["--worktree=kinds", "--with-changes", "task"]).expect_code(0);
+    let copy = copies(&test).into_iter().find(|copy| copy.ends_with("kinds")).unwrap();
+    assert_eq!(read(&copy, "one"), "file\n");
+    assert_eq!(std::fs::read_link(copy.join("two")).unwrap(), Path::new("untracked"));
     for name in ["../x", "-x", "a/b", "a..b", &"n".repeat(61)] {
         let done = test.run(&[&format!("--worktree={name}"), "task"]);
         done.expect_code(2).expect_stderr("a name has at most");
@@ -292,6 +320,136 @@ fn attempts_begin_with_the_files_and_the_conversation_of_a_turn() {
     assert!(!test.root().join("fixed.txt").exists() && test.root().join("first.txt").exists());
 }
 
+/// Begins attempts, and waits until the check in the project runs, which does not end.
+fn taking_over(test: &Test) -> std::process::Child {
+    let check =
+        format!("if [[ -e ignored.txt ]]; then touch ignored/at-check; sleep 1000; fi; {CHECK}");
+    let args = ["run", "--model", "script:../good", "--attempts", "1", "--check", &check, "task"];
+    let child = test.spawn(&args);
+    wait_for(|| test.root().join("ignored/at-check").exists());
+    assert_eq!(test.read("fixed.txt"), "fixed\n");
+    child
+}
+
+#[test]
+fn result_that_is_not_kept_is_taken_back_by_an_interrupt_the_next_start_or_an_undo() {
+    if !has("git", "result_that_is_not_kept_is_taken_back") {
+        return;
+    }
+    for how in ["interrupt", "start", "attempts", "undo", "change"] {
+        let test = attempted(&write_call("fixed.txt", "fixed\n"));
+        test.write(".gitignore", "ignored*\n");
+        test.write("ignored/x", "");
+        let mut child = taking_over(&test);
+        if how == "interrupt" {
+            signal(child.id(), "INT");
+            assert_eq!(child.wait().unwrap().code(), Some(130));
+            assert!(!test.root().join("fixed.txt").exists());
+        } else {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(test.root().join("fixed.txt").exists());
+        }
+        let session = test.log().parent().unwrap().file_name().unwrap().to_owned();
+        let session = session.to_str().unwrap();
+        match how {
+            "start" => {
+                let done = test.agent(&["run", "--model", "script:../bad", "task"]).expect_code(0);
+                assert!(done.stderr.contains("the project is as before"), "{done:?}");
+            }
+            "attempts" => {
+                let args = ["run", "--model", "script:../bad", "--attempts", "1", "task"];
+                let done = test.agent(&[&args[..], &["--check", "false"]].concat());
+                done.expect_code(1).expect_stderr("the project is as before");
+            }
+            "undo" => {
+                let undone = test.agent(&["session", "undo", session]).expect_code(0);
+                assert!(undone.stderr.contains("the project is as before"), "{undone:?}");
+            }
+            // What the user changed since stays; the rest is not half of a result.
+            "change" => {
+                test.write("fixed.txt", "mine\n");
+                let done = test.agent(&["run", "--model", "script:../bad", "task"]).expect_code(0);
+                assert!(done.stderr.contains("fixed.txt: left as it is"), "{done:?}");
+                assert_eq!(test.read("fixed.txt"), "mine\n");
+                test.agent(&["session", "undo", session, "--force"]).expect_code(0);
+            }
+            _ => {}
+        }
+        assert!(!test.root().join("fixed.txt").exists(), "{how}");
+        if how != "change" {
+            assert_eq!(read(&copies(&test)[0], "fixed.txt"), "fixed\n");
+            let more = ["run", "--model", "script:../bad", "--resume", session, "more"];
+            test.agent(&more).expect_code(0).expect_stderr("the session works in");
+        }
+    }
+}
+
+#[test]
+fn copies_of_a_killed_process_that_no_session_uses_are_removed_by_the_next_attempts() {
+    if !has("git", "copies_of_a_killed_process_that_no_session_uses_are_removed") {
+        return;
+    }
+    let test = attempted(&write_call("fixed.txt", "fixed\n"));
+    let args = ["run", "--model", "script:../good", "--attempts", "1", "task", "--check"];
+    let mut child = test.spawn(&[&args[..], &["touch at-check; sleep 1000"]].concat());
+    wait_for(|| copies(&test).iter().any(|copy| copy.join("at-check").exists()));
+    // A process that works keeps its copies.
+    test.agent(&[&args[..], &["true"]].concat()).expect_code(2);
+    assert!(copies(&test).iter().any(|copy| copy.join("at-check").exists()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    test.agent(&[&args[..], &["grep -q fixed fixed.txt"]].concat()).expect_code(0);
+    test.agent(&[&args[..], &["true"]].concat()).expect_code(2);
+    assert_eq!(copies(&test), Vec::<PathBuf>::new());
+}
+
+/// The limit is that of all attempts and their sub-agents together.
+#[test]
+fn requests_of_attempts_and_their_sub_agents_have_one_limit() {
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let seen = Arc::clone(&most);
+    let server = Server::with(move |request, _| {
+        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        let reply = if request.body.contains("tool_call_id") || request.body.contains("part of it")
+        {
+            sse_text("done")
+        } else {
+            let input =
+                json!({"description": "part", "prompt": "part of it", "subagent_type": "explore"});
+            sse_calls(&[("Task", input.clone()), ("Task", input.clone()), ("Task", input)])
+        };
+        now.fetch_sub(1, Ordering::SeqCst);
+        reply
+    });
+    let test = Test::new().file("a.txt", "one\n");
+    let url = server.url();
+    let args = ["run", "--base-url", &url, "--model", "openai/m", "--attempts", "3"];
+    let limits = ["--set", "agents.max_concurrent=2", "--set", "recovery.max_answer_retries=0"];
+    let rest = ["--attempts-until", "all", "--check", "false", "task"];
+    test.agent(&[&args[..], &limits, &rest].concat()).expect_code(1);
+    assert_eq!(seen.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn lesson_that_several_attempts_learn_alike_is_learned_once() {
+    let tool = "[ \"$1\" = right ] || { echo \"error: unknown mode $1\" >&2; exit 2; }\n";
+    let test = Test::new().file("tool.sh", tool).script(
+        "call: Bash {\"command\": \"bash tool.sh wrong\"}\n---\n\
+         call: Bash {\"command\": \"bash tool.sh right\"}\n---\ntext: done\n",
+    );
+    let args =
+        ["--attempts", "3", "--attempts-until", "all", "--check", "false", "--allow", "Bash"];
+    let retries = ["--set", "recovery.max_answer_retries=0", "task"];
+    test.run(&[&args[..], &retries].concat()).expect_code(1);
+    let list = test.agent(&["memory", "list", "--json"]).expect_code(0).stdout;
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let counts: Vec<&serde_json::Value> =
+        list.as_array().unwrap().iter().map(|lesson| &lesson["frequency"]).collect();
+    assert_eq!(counts, [1], "{list}");
+}
+
 /// Kills `run --attempts` and sessions in the background; `AGENT_KILLS=200` is what docs/BENCHMARKS.md reports.
 #[test]
 #[ignore = "slow"]
@@ -304,12 +462,14 @@ fn a_kill_at_any_point_leaves_no_process_loses_no_event_and_no_result_in_part() 
     let good = format!("call: Bash {}\n---\ntext: done\n", json!({"command": line}));
     let project = || {
         let test = Test::in_memory().file("a.txt", "one\n").file("b.txt", "two\n");
-        committed(test).script(&good)
+        let test = committed(test).script(&good);
+        std::fs::write(test.root().parent().unwrap().join("good"), "text: looked").unwrap();
+        test
     };
     let attempts = ["run", "--attempts", "2", "--check", "test -e f9", "task"];
     let background = ["run", "--background", "task"];
     let options = ["--model", "script:../script", "--allow", "Bash"];
-    let (mut seed, mut n_taken) = (0x2545_f491_4f6c_dd1d_u64, 0);
+    let (mut seed, mut n_taken, mut n_parts) = (0x2545_f491_4f6c_dd1d_u64, 0, 0);
     let whole = project();
     let begun = std::time::Instant::now();
     whole.agent(&[&attempts[..], &options].concat()).expect_code(0);
@@ -347,9 +507,18 @@ fn a_kill_at_any_point_leaves_no_process_loses_no_event_and_no_result_in_part() 
         // What was taken over, in whole or in part, can be taken back.
         if !is_background && files(&test) != before {
             n_taken += u32::from(files(&test) == result);
+            n_parts += u32::from(files(&test) != result);
+            // The next start takes back what is not known to be whole; a plain undo takes back all of it.
+            if point % 2 == 1 {
+                test.agent(&["run", "--model", "script:../good", "--ephemeral", "look"]);
+                let now = files(&test);
+                assert!(now == before || now == result, "point {point}: {now:?}");
+            }
             let is_undone = |(id, _): &(String, Vec<u8>)| {
-                test.agent(&["session", "undo", id, "--force"]);
-                files(&test) == before
+                files(&test) == before || {
+                    test.agent(&["session", "undo", id]);
+                    files(&test) == before
+                }
             };
             assert!(logs.iter().any(is_undone), "point {point}: {:?}", files(&test));
         }
@@ -365,7 +534,7 @@ fn a_kill_at_any_point_leaves_no_process_loses_no_event_and_no_result_in_part() 
         }
     }
     crate::support::say(&format!(
-        "{n_taken} of {n_kills} kills came after the whole result was taken over"
+        "{n_taken} of {n_kills} kills came after the whole result was in the project, {n_parts} in between"
     ));
 }
 
@@ -376,16 +545,4 @@ fn files(test: &Test) -> Vec<(std::ffi::OsString, Vec<u8>)> {
     let mut files: Vec<_> = files.collect();
     files.sort();
     files
-}
-
-/// Processes that work in the project, or in a copy of it.
-fn processes_in(test: &Test) -> Vec<u32> {
-    let place = test.root().parent().unwrap().canonicalize().unwrap();
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let processes = processes.filter_map(|process| {
-        let pid = process.file_name().to_str()?.parse().ok()?;
-        let is_in = std::fs::read_link(process.path().join("cwd")).ok()?.starts_with(&place);
-        is_in.then_some(pid)
-    });
-    processes.collect()
 }

@@ -122,30 +122,35 @@ impl Git {
         Ok(())
     }
 
-    /// Checks `HEAD` out in a new working tree, on this branch, which is created if it does not exist. Without
-    /// `runs_filters`, the programs that the repository's configuration names are not run.
+    /// Checks `HEAD` out in a new working tree, on a new branch, or an existing branch. Without `runs_filters`, the
+    /// programs that the repository's configuration names are not run.
     pub fn add_worktree(
         &self,
         work_tree: &Path,
         to: &Path,
-        branch: &str,
+        (branch, is_new_branch): (&str, bool),
         runs_filters: bool,
     ) -> io::Result<()> {
         let copy = to.to_string_lossy();
         let filters = self.disabled_filters(work_tree, runs_filters)?;
         let mut arguments: Vec<&str> = filters.iter().map(String::as_str).collect();
         arguments.extend(["worktree", "add", "--quiet"]);
-        match self.commit_id(work_tree, &format!("refs/heads/{branch}"))? {
-            Some(_) => arguments.extend(["--", &copy, branch]),
-            None => arguments.extend(["-b", branch, "--", &copy, "HEAD"]),
+        if is_new_branch {
+            arguments.extend(["-b", branch, "--", &copy, "HEAD"]);
+        } else {
+            arguments.extend(["--", &copy, branch]);
         }
         self.run(work_tree, &arguments).map(drop)
     }
 
-    /// Removes a working tree, and its branch if `HEAD` has its commits.
-    pub fn remove_worktree(&self, work_tree: &Path, path: &Path, branch: &str) -> io::Result<()> {
-        // Without a directory, only the branch may be left.
-        _ = self.run(work_tree, &["worktree", "remove", "--force", "--", &path.to_string_lossy()]);
+    /// Removes a working tree.
+    pub fn remove_worktree(&self, work_tree: &Path, path: &Path) -> io::Result<()> {
+        let path = path.to_string_lossy();
+        self.run(work_tree, &["worktree", "remove", "--force", "--", &path]).map(drop)
+    }
+
+    /// Removes a branch if `HEAD` has its commits.
+    pub fn remove_branch(&self, work_tree: &Path, branch: &str) -> io::Result<()> {
         self.run(work_tree, &["branch", "--quiet", "-d", "--", branch]).map(drop)
     }
 

@@ -10,19 +10,26 @@ use std::thread;
 const MIN_SHARE: usize = 256;
 
 /// Copies these paths of a directory into another, with modes and times, on several threads. The file system shares the
-/// contents where it can. Follows no links; a path that is missing is skipped, and so are sockets and devices, and `.git`
-/// in a copied directory.
+/// contents where it can. Follows no links; a path that is missing or below a link is skipped, and so are sockets and
+/// devices, and `.git` in a copied directory.
 pub fn copy_paths(from: &Path, to: &Path, paths: &[PathBuf]) -> io::Result<()> {
     let n_threads = thread::available_parallelism().map_or(1, usize::from);
     let share = paths.len().div_ceil(n_threads).max(MIN_SHARE);
     thread::scope(|scope| {
         let copy = |part: &[PathBuf]| {
-            let mut parent = PathBuf::new();
+            let (mut parent, mut is_there) = (PathBuf::new(), true);
             part.iter().try_for_each(|path| {
                 let above = path.parent().unwrap_or(Path::new(""));
                 if parent != above {
-                    fs::create_dir_all(to.join(above))?;
+                    // What was a directory may be a file or a link now.
+                    is_there = from.join(above).is_dir() && !is_below_link(from, path);
+                    if is_there {
+                        fs::create_dir_all(to.join(above))?;
+                    }
                     above.clone_into(&mut parent);
+                }
+                if !is_there {
+                    return Ok(());
                 }
                 copy_tree(&from.join(path), &to.join(path), &is_git)
             })
@@ -37,6 +44,11 @@ pub fn copy_paths(from: &Path, to: &Path, paths: &[PathBuf]) -> io::Result<()> {
 /// Copies everything in a directory to a new one.
 pub fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     copy_tree(from, to, &|_| false)
+}
+
+/// Whether a directory above the path, below `root`, is a link.
+pub fn is_below_link(root: &Path, path: &Path) -> bool {
+    path.ancestors().skip(1).any(|above| above != Path::new("") && root.join(above).is_symlink())
 }
 
 fn is_git(path: &Path) -> bool {

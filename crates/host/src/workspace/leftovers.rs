@@ -70,7 +70,9 @@ impl Workspace {
                 continue;
             }
             let file = entry.path();
-            let is_known = is_ours(&file) || has_hash_prefix(&file, hashes);
+            // One that was never exchanged has no old hash: it may be incomplete, but nobody else wrote it.
+            let is_new = hashes[0].is_empty() && !hashes[1].is_empty();
+            let is_known = is_new || is_ours(&file) || has_hash_prefix(&file, hashes);
             if !is_known || fs::remove_file(&file).is_err() {
                 left.push(self.display(&folder.join(name)));
             }

@@ -20,7 +20,8 @@ use super::undo_plan::{MinorReason, UndoPlan, UndoStep, select_operations};
 use super::{
     Checkpoints, Hash, OPEN_OPERATION_PREFIX, changes_between, display_name, is_directory,
 };
-use crate::workspace::snapshot::{FileStat, Snapshot};
+use crate::workspace::leftovers::temporary;
+use crate::workspace::snapshot::{FileStat, Snapshot, hash};
 use crate::workspace::{ProjectPath, Workspace};
 use agent_protocol::disk;
 
@@ -213,6 +214,13 @@ impl Workspace {
         if let Err(error) = checkpoints.pack().lock().flush() {
             let refused = |name| (display_name(name), io_refusal(&error));
             return (Vec::new(), plan.steps.keys().map(refused).collect());
+        }
+        for folder in plan
+            .steps
+            .keys()
+            .filter_map(|name| root.join(name.as_path()).parent().map(Path::to_owned))
+        {
+            self.remove_leftovers_once(&folder);
         }
         let mut done: BTreeMap<&PathName, UndoOutcome> = BTreeMap::new();
         let mut todo: Vec<(&PathName, &UndoStep)> = Vec::new();
@@ -483,7 +491,8 @@ pub(super) fn refuse_step(
     // A redo could not restore a file whose content is not stored.
     let is_lost = now
         .is_some_and(|now| matches!(now.state, PathState::NotCovered { .. }) && now.stat.is_file());
-    if force || !step.is_broken && !is_lost && has_state(step.expected.as_ref(), now) {
+    let is_expected = has_state(step.expected.as_ref(), now) || is_between(step, now);
+    if force || !step.is_broken && !is_lost && is_expected {
         return None;
     }
     if let Some(minor) = step.minor {
@@ -502,6 +511,25 @@ pub(super) fn refuse_step(
             format!("it was {what} since{WITH_FORCE}")
         }
     }))
+}
+
+/// True for a path on its way between the two states of a step, as a killed process leaves it: removed before the other
+/// is made, a directory with the permissions of its beginning, or a file with its new content and its old permissions.
+fn is_between(step: &UndoStep, now: Option<&ManifestEntry>) -> bool {
+    use PathState::{Directory, File};
+    let sides = [step.expected.as_ref(), step.target.as_ref()];
+    match (sides, now.map(|now| &now.state)) {
+        ([Some(one), Some(other)], None) => !is_changed_in_place(one, Some(other)),
+        (
+            [Some(Directory { .. }), other] | [other, Some(Directory { .. })],
+            Some(Directory { .. }),
+        ) => !matches!(other, Some(Directory { .. })),
+        (
+            [Some(File { hash, .. }), Some(File { mode, .. })],
+            Some(File { mode: now_mode, hash: now }),
+        ) => (hash, mode) == (now, now_mode),
+        _ => false,
+    }
 }
 
 /// Compares the metadata if the content is not covered.
@@ -577,7 +605,7 @@ pub(super) fn write_file(
     mode: Mode,
     replaces: bool,
 ) -> io::Result<()> {
-    let temporary = format!(".agent-{}-undo.tmp", std::process::id());
+    let temporary = temporary::name(std::process::id(), 0, "", &hash(bytes));
     let mut file = disk::create_file_in(directory, &temporary)?;
     let mut finish = || {
         file.write_all(bytes)?;

@@ -3,38 +3,36 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::journal::own_operations;
-use super::manifest::{PathName, PathState};
-use super::restore::{UndoOptions, UndoOutcome, UndoTarget, refuse_step};
+use super::journal::{Operation, OperationLock, own_operations};
+use super::manifest::{PathChange, PathName, PathState};
+use super::restore::{UndoOutcome, refuse_step};
 use super::undo_plan::{UndoPlan, UndoStep};
-use super::{Checkpoints, OperationScope, display_name};
+use super::{Checkpoints, display_name};
 use crate::workspace::Workspace;
 
 /// The operation of the project's journal.
 const TAKE_OVER: &str = "take over";
 
-/// Why the result is not in the project.
+/// Why the result is not in the project, or only in part: an undo of the turn takes the part back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TakeOverError {
     /// Paths, each with the reason.
     #[error("{}", .0.iter().map(|(path, why)| format!("{path}: {why}")).collect::<Vec<_>>().join("; "))]
     Refused(Vec<(String, String)>),
-    /// The operation is in the journal of the project.
-    #[error("the project is changed in part ({0})")]
-    Incomplete(Box<Self>),
     #[error("{0}")]
     Failed(String),
 }
 
 impl Workspace {
     /// Makes the remaining changes of the session that worked in `copy` here, but for ignored files, as one operation of
-    /// this turn. Changes nothing if a path is not as it was when the copy was made, or if `refusal` has a reason.
+    /// this turn, which is recorded first: an undo takes back what a killed process has done of it. Changes nothing if a
+    /// path is not as it was when the copy was made, or if `refusal` has a reason. Returns the number of files.
     pub fn take_over(
         &self,
         copy: &Self,
         turn: u32,
         refusal: &dyn Fn(&Path) -> Option<String>,
-    ) -> Result<Vec<String>, TakeOverError> {
+    ) -> Result<usize, TakeOverError> {
         let (Some(checkpoints), Some(of_copy)) = (self.checkpoints(), copy.checkpoints()) else {
             return Err(TakeOverError::Failed("checkpoints are disabled".to_owned()));
         };
@@ -61,28 +59,25 @@ impl Workspace {
         if !refused.is_empty() {
             return Err(TakeOverError::Refused(refused));
         }
-        checkpoints.begin_turn(turn);
-        let operation = checkpoints.begin_operation(TAKE_OVER, OperationScope::Project, &|_| false);
+        let changes = plan.steps.iter().map(|(name, step)| {
+            PathChange::new(name.clone(), step.expected.clone(), step.target.clone())
+        });
+        let (what, changes) = (TAKE_OVER.to_owned(), changes.collect());
+        checkpoints
+            .record_operation(Operation { turn, what, changes, ..Operation::default() })
+            .map_err(|error| TakeOverError::Failed(error.to_string()))?;
+        let overlap = OperationLock::begin(&checkpoints.settings.store);
         let (_, done) = self.execute_plan(checkpoints, &plan, false, of_copy);
-        let recorded = checkpoints.finish_operation(operation, false, &|_| false);
+        drop(overlap);
         let refused: Vec<(String, String)> = done
             .iter()
             .filter(|(_, how)| matches!(how, UndoOutcome::Refused(_) | UndoOutcome::Skipped(_)))
             .map(|(path, how)| (path.clone(), how.to_string()))
             .collect();
         if !refused.is_empty() {
-            let options = UndoOptions { confirmed: true, ..UndoOptions::default() };
-            let undone = self.undo(UndoTarget::Turn(turn), options);
-            let is_undone = undone.is_ok_and(|report| report.is_complete());
-            let refused = TakeOverError::Refused(refused);
-            return Err(if is_undone {
-                refused
-            } else {
-                TakeOverError::Incomplete(refused.into())
-            });
+            return Err(TakeOverError::Refused(refused));
         }
-        let recorded = recorded.map_err(|error| TakeOverError::Failed(error.to_string()));
-        recorded.map(|changed| changed.files).map_err(|it| TakeOverError::Incomplete(it.into()))
+        Ok(done.len())
     }
 }
 
