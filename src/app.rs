@@ -55,7 +55,7 @@ pub use checkpoints::{checkpoint_limits, with_checkpoints};
 pub use copies::{ProjectCopies, WorkCopy, new_name};
 pub use extensions::own_commands;
 pub use hooks::{Callback, HookSet};
-pub use host_programs::HostPrograms;
+pub use host_programs::{HostPrograms, quote};
 use learning::SessionLearning;
 pub use mcp_servers::McpServers;
 pub use memory::{memory_file, project_identity};

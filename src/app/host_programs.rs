@@ -73,6 +73,11 @@ fn projects_around(folder: &Path) -> Vec<PathBuf> {
     projects.map(Path::to_owned).collect()
 }
 
+/// The path as one word of a line of bash.
+pub fn quote(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
 #[derive(Clone, Debug)]
 pub struct HostPrograms {
     /// Commands may write them.

@@ -8,7 +8,7 @@ use clap::Args;
 use super::options::{self, ToolOptions};
 use super::session::{SessionArgs, find_session, find_session_by_id};
 use super::usage_error;
-use crate::app::{HostPrograms, OpenError, ProjectCopies, find_failing_check, new_name};
+use crate::app::{HostPrograms, OpenError, ProjectCopies, find_failing_check, new_name, quote};
 use crate::config::{LoadedConfig, UserDirs};
 use agent_host::exec::Command;
 use agent_host::workspace::SessionChanges;
@@ -300,8 +300,4 @@ async fn rerun_checks(
 
 fn log_beside(receipt: &Path) -> PathBuf {
     receipt.with_extension("events.jsonl")
-}
-
-fn quote(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

@@ -27,10 +27,6 @@ const ESCAPE_ATTEMPTS: &[EscapeAttempt] = &[
         line: "{ : > \"$OUTSIDE/.agent-doctor\"; } 2>/dev/null && rm \"$OUTSIDE/.agent-doctor\" && echo open",
     },
     EscapeAttempt {
-        what: "times and modes of files outside cannot be changed",
-        line: "touch -c -r \"$OUTSIDE\" \"$OUTSIDE\" 2>/dev/null && echo open",
-    },
-    EscapeAttempt {
         what: "the user's secret stores cannot be read",
         line: "while read -r store; do [ -n \"$store\" ] && find \"$store\" -type f 2>/dev/null | head -3 | \
                while read -r file; do head -c 1 \"$file\" 2>/dev/null | wc -c | grep -v '^0$'; done; \
@@ -53,14 +49,6 @@ const ESCAPE_ATTEMPTS: &[EscapeAttempt] = &[
         what: "services of this machine cannot be reached by their sockets",
         line: "for socket in /run/docker.sock /run/dbus/system_bus_socket \"/run/user/$UID/bus\" \
                \"$SSH_AUTH_SOCK\"; do [ -S \"$socket\" ] && echo \"$socket\"; done",
-    },
-    EscapeAttempt {
-        what: "no mount can be made",
-        line: "mount -t tmpfs none /mnt 2>/dev/null && echo open",
-    },
-    EscapeAttempt {
-        what: "there is no way into another namespace",
-        line: "unshare -Ur true 2>/dev/null && echo open",
     },
 ];
 const NETWORK_ATTEMPT: EscapeAttempt = EscapeAttempt {

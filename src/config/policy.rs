@@ -138,31 +138,9 @@ impl MachinePolicy {
         let mut required = self.requirements.clone();
         let built_in = Table::try_from(Config::default()).unwrap_or_default();
         let origin = |key: &str| self.origin("requirements", key);
-        for (key, value) in leaves(&self.requirements, "") {
-            if EXTENDED_LISTS.contains(&key.as_str()) || key.starts_with("hooks.") {
-                continue;
-            }
-            let given = value_at(merged, &key).or_else(|| value_at(&built_in, &key)).cloned();
-            let given =
-                given.or_else(|| (key == MODE).then(|| PermissionMode::default().as_str().into()));
-            if given.as_ref().is_some_and(|given| is_permitted(&key, given, &value)) {
-                remove_at(&mut required, &key);
-                continue;
-            }
-            match (loaded.origins.get(&key), given) {
-                (None | Some(Origin::Policy(..)), _) | (_, None) => {}
-                (Some(by), Some(given)) => {
-                    let bound = if is_permitted(&key, &value, &given) { "at most " } else { "" };
-                    return Err(ConfigError(format!(
-                        "{by}: {key} = {given}: the policy {} requires {bound}{value}",
-                        origin(&key)
-                    )));
-                }
-            }
-        }
-        if let Some(Value::String(mode)) = value_at(&self.requirements, MODE)
-            && let Some(mode) = PermissionMode::from_name(mode)
-        {
+        self.remove_permitted(&mut required, Some(merged), Some(&built_in), "", &loaded.origins)?;
+        let mode = self.requirements.get("permissions").and_then(|it| it.get("mode")?.as_str());
+        if let Some(mode) = mode.and_then(PermissionMode::from_name) {
             let reason =
                 format!("the policy {} permits no mode above {}", origin(MODE), mode.as_str());
             restrictions.limit_mode(ModeLimit { mode, reason });
@@ -183,6 +161,44 @@ impl MachinePolicy {
         restrictions.telemetry.extend(self.telemetry.clone());
         Ok(())
     }
+
+    /// Removes what the other layers, or the defaults, are already; fails if a layer sets what is not permitted.
+    fn remove_permitted(
+        &self,
+        required: &mut Table,
+        given: Option<&Table>,
+        built_in: Option<&Table>,
+        prefix: &str,
+        origins: &BTreeMap<String, Origin>,
+    ) -> Result<(), ConfigError> {
+        for key in required.keys().cloned().collect::<Vec<_>>() {
+            let path = join_key(prefix, &key);
+            let [set, default] = [given, built_in].map(|table| table?.get(&key));
+            let Some(value) = required.get_mut(&key) else { continue };
+            if let Value::Table(inner) = value {
+                let [set, default] = [set, default].map(|value| value?.as_table());
+                self.remove_permitted(inner, set, default, &path, origins)?;
+                continue;
+            }
+            if EXTENDED_LISTS.contains(&path.as_str()) || prefix == "hooks" {
+                continue;
+            }
+            let unset = (path == MODE).then(|| PermissionMode::default().as_str().into());
+            let Some(now) = set.or(default).cloned().or(unset) else { continue };
+            if is_permitted(&path, &now, value) {
+                required.remove(&key);
+            } else if let Some(by) = origins.get(&path)
+                && !matches!(by, Origin::Policy(..))
+            {
+                let bound = if is_permitted(&path, value, &now) { "at most " } else { "" };
+                let origin = self.origin("requirements", &path);
+                return Err(ConfigError(format!(
+                    "{by}: {path} = {now}: the policy {origin} requires {bound}{value}"
+                )));
+            }
+        }
+        Ok(())
+    }
 }
 
 const MODE: &str = "permissions.mode";
@@ -200,32 +216,6 @@ fn is_permitted(key: &str, given: &Value, required: &Value) -> bool {
         || key == MODE && mode(given).is_some_and(|given| Some(given) <= mode(required))
         || (key.starts_with("limits.") || key.starts_with("agents."))
             && number(given).is_some_and(|given| Some(given) <= number(required))
-}
-
-fn leaves(table: &Table, prefix: &str) -> Vec<(String, Value)> {
-    let leaves = table.iter().flat_map(|(key, value)| match value {
-        Value::Table(table) => leaves(table, &join_key(prefix, key)),
-        value => vec![(join_key(prefix, key), value.clone())],
-    });
-    leaves.collect()
-}
-
-fn value_at<'a>(table: &'a Table, key: &str) -> Option<&'a Value> {
-    match key.split_once('.') {
-        Some((first, rest)) => value_at(table.get(first)?.as_table()?, rest),
-        None => table.get(key),
-    }
-}
-
-fn remove_at(table: &mut Table, key: &str) {
-    match key.split_once('.') {
-        Some((first, rest)) => {
-            if let Some(Value::Table(table)) = table.get_mut(first) {
-                remove_at(table, rest);
-            }
-        }
-        None => _ = table.remove(key),
-    }
 }
 
 impl Restrictions {

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::jobs::Jobs;
+use crate::app::quote;
 use crate::cli::editor::PrivateFolder;
 use agent_host::exec::Command;
 use agent_ui::tui::ChatUpdate;
@@ -35,8 +36,7 @@ impl Jobs<'_> {
         *n_pasted += 1;
         // The task keeps the folder until the program has ended.
         let (folder, path) = (folder.clone(), folder.0.join(format!("image-{n_pasted}.png")));
-        let quoted = path.display().to_string().replace('\'', r"'\''");
-        let line = format!("{program} {arguments} > '{quoted}'");
+        let line = format!("{program} {arguments} > {}", quote(&path));
         let run = self.run_host_program(Command::new(
             line,
             self.host_programs.working_directory(),

@@ -161,28 +161,10 @@ pub fn header_values(headers: &str) -> Vec<(String, String)> {
 /// Parses `name=value,name=value`, with percent-encoded values.
 fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    let pairs = pairs.map(|(name, value)| (name.trim().to_owned(), percent_decode(value.trim())));
+    let decode = |value| percent_encoding::percent_decode_str(value).decode_utf8_lossy();
+    let pairs =
+        pairs.map(|(name, value)| (name.trim().to_owned(), decode(value.trim()).into_owned()));
     pairs.filter(|(name, _)| !name.is_empty()).collect()
-}
-
-/// Decodes `%2C`; other text stays unchanged.
-fn percent_decode(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let digits = after.get(..2).filter(|_| *first == b'%');
-        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
 #[cfg(test)]
