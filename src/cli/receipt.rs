@@ -14,7 +14,6 @@ use agent_host::exec::Command;
 use agent_host::workspace::SessionChanges;
 use agent_protocol::control::SessionControl;
 use agent_protocol::disk;
-use agent_protocol::event::Event;
 use agent_record::{Receipt, ReceiptFacts, ReceiptFile};
 use agent_ui::CommandOutput;
 
@@ -70,7 +69,9 @@ async fn write_receipt(args: &ReceiptArgs) -> Result<CommandOutput, OpenError> {
     let (_, _, loaded) = options::load_project_config(&tools)?;
     let programs = HostPrograms::from_config(&loaded.config, &root, &[]);
     let path = storage.log_path(&id);
-    let (log, events) = read_log(&path)?;
+    let mut log = disk::read_file(&path).map_err(|error| usage_error(error.to_string()))?;
+    log.truncate(log.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
+    let events = agent_record::parse_log(&log).map_err(usage_error)?;
     let changes = SessionChanges::read(&storage.operations_dir(&id));
     let hex = |hash: &blake3::Hash| hash.to_string();
     let files = changes.files.iter().map(|(path, (before, after))| ReceiptFile {
@@ -155,15 +156,6 @@ async fn verify_receipt(args: &VerifyArgs, control: &SessionControl) -> Result<u
     }
     agent_ui::print_output(&CommandOutput::Text(done.text));
     Ok(u8::from(!done.is_true))
-}
-
-fn read_log(path: &Path) -> Result<(Vec<u8>, Vec<Event>), OpenError> {
-    let wrong = |why: String| usage_error(format!("{}: {why}", path.display()));
-    let log = disk::read_small(path, MAX_LOG).map_err(|error| wrong(disk::in_words(&error)))?;
-    let whole = log.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let log = log[..whole].to_owned();
-    let events = agent_record::parse_log(&log).map_err(wrong)?;
-    Ok((log, events))
 }
 
 fn verify_log(receipt: &Receipt, path: &Path) -> Result<String, String> {

@@ -40,8 +40,6 @@ const FOREIGN_OPTIONS: &[(&str, OptionValue, OptionHandling)] = &[
     ("task-budget", Required, Warn("--max-budget-usd and --max-turns limit a task")),
     ("thinking-display", Required, Warn("reasoning is shown as the model sends it")),
     ("agent", Required, Reject("give its prompt with --system-prompt and its tools with --tools")),
-    ("initialize-fields", Required, Reject("pass --settings and --disallowedTools as options")),
-    ("managed-settings-in-initialize", Absent, Reject("pass the settings with --managed-settings")),
     (
         "plugin-dir",
         Required,
@@ -49,15 +47,8 @@ const FOREIGN_OPTIONS: &[(&str, OptionValue, OptionHandling)] = &[
             "copy its skills, commands and agents to .claude/, and its MCP servers to --mcp-config",
         ),
     ),
-    ("plugin-dir-no-mcp", Required, Reject("copy its skills, commands and agents to .claude/")),
-    ("project-config-root", Required, Reject("start agent in that folder")),
     ("resume-drops-turn", Required, Reject("shorten the session with `agent session rewind`")),
     ("resume-session-at", Required, Reject("shorten the session with `agent session rewind`")),
-    (
-        "session-mirror",
-        Absent,
-        Reject("sessions are recorded by agent alone; leave out the session store"),
-    ),
 ];
 
 #[derive(Clone, Debug, Default)]

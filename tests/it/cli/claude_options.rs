@@ -40,7 +40,7 @@ fn options_without_meaning_are_named_once() {
 #[test]
 fn options_whose_effect_would_be_missed_are_errors() {
     let test = answering();
-    for option in ["--plugin-dir=p", "--session-mirror", "--resume-session-at=u", "--agent=a"] {
+    for option in ["--plugin-dir=p", "--resume-session-at=u", "--agent=a"] {
         let name = option.split('=').next().unwrap();
         let done = test.run(&[option, "task"]).expect_code(2);
         done.expect_one_line_of_stderr(&format!("{name} is not supported: "));

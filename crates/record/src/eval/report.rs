@@ -231,12 +231,6 @@ fn outcome_in_words(run: &RunResult) -> &'static str {
 
 /// The command that shows a session, for a shell. The directory is the user's, and the id is a UUID.
 fn trace_command(directory: &str, session: &SessionResult) -> String {
-    let state = format!("{directory}/state");
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
-    let state = if state.chars().all(is_plain) {
-        state
-    } else {
-        format!("'{}'", state.replace('\'', "'\\''"))
-    };
-    format!("XDG_STATE_HOME={state} agent trace html {}", session.session)
+    let state = format!("{directory}/state").replace('\'', r"'\''");
+    format!("XDG_STATE_HOME='{state}' agent trace html {}", session.session)
 }

@@ -37,11 +37,8 @@ fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N || !text.bytes().all(is_hex) {
         return None;
     }
-    let mut bytes = [0; N];
-    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    let bytes = u128::from_str_radix(text, 16).ok()?.to_be_bytes();
+    bytes[bytes.len() - N..].try_into().ok()
 }
 
 /// A finished span.
