@@ -20,8 +20,7 @@ use agent_ui::CommandOutput;
 /// What the signature is for, so that one for another purpose does not count.
 const NAMESPACE: &str = "agent-receipt";
 const SIGN_TIMEOUT: Duration = Duration::from_mins(1);
-const MAX_RECEIPT: u64 = 64 << 20;
-const MAX_LOG: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 #[derive(Debug, Args)]
 pub(super) struct ReceiptArgs {
@@ -128,7 +127,7 @@ pub(super) fn verify(args: &VerifyArgs) -> u8 {
 
 async fn verify_receipt(args: &VerifyArgs, control: &SessionControl) -> Result<u8, OpenError> {
     let shown = args.receipt.display();
-    let text = disk::read_small(&args.receipt, MAX_RECEIPT)
+    let text = disk::read_small(&args.receipt, MAX_BYTES)
         .map_err(|error| usage_error(format!("{shown}: {}", disk::in_words(&error))))?;
     let receipt: Receipt = serde_json::from_slice(&text)
         .map_err(|error| usage_error(format!("{shown} is no receipt of this version: {error}")))?;
@@ -159,7 +158,7 @@ async fn verify_receipt(args: &VerifyArgs, control: &SessionControl) -> Result<u
 }
 
 fn verify_log(receipt: &Receipt, path: &Path) -> Result<String, String> {
-    let log = disk::read_small(path, MAX_LOG)
+    let log = disk::read_small(path, MAX_BYTES)
         .map_err(|error| format!("{}: {}", path.display(), disk::in_words(&error)))?;
     let part = receipt.sealed_part(&log)?;
     let events = agent_record::parse_log(part)?;
@@ -204,7 +203,7 @@ fn check_commands(receipt: &Receipt) -> Vec<String> {
 
 fn verify_files(receipt: &Receipt, root: &Path) -> Result<String, String> {
     let differs = |file: &&ReceiptFile| {
-        let content = disk::read_small(&root.join(&file.path), MAX_LOG).ok();
+        let content = disk::read_small(&root.join(&file.path), MAX_BYTES).ok();
         content.map(|bytes| blake3::hash(&bytes).to_string()) != file.after
     };
     let others: Vec<&str> =

@@ -27,6 +27,10 @@ const ESCAPE_ATTEMPTS: &[EscapeAttempt] = &[
         line: "{ : > \"$OUTSIDE/.agent-doctor\"; } 2>/dev/null && rm \"$OUTSIDE/.agent-doctor\" && echo open",
     },
     EscapeAttempt {
+        what: "times and modes of files outside cannot be changed",
+        line: "touch -c -r \"$OUTSIDE\" \"$OUTSIDE\" 2>/dev/null && echo open",
+    },
+    EscapeAttempt {
         what: "the user's secret stores cannot be read",
         line: "while read -r store; do [ -n \"$store\" ] && find \"$store\" -type f 2>/dev/null | head -3 | \
                while read -r file; do head -c 1 \"$file\" 2>/dev/null | wc -c | grep -v '^0$'; done; \

@@ -47,7 +47,6 @@ const FOREIGN_OPTIONS: &[(&str, OptionValue, OptionHandling)] = &[
             "copy its skills, commands and agents to .claude/, and its MCP servers to --mcp-config",
         ),
     ),
-    ("resume-drops-turn", Required, Reject("shorten the session with `agent session rewind`")),
     ("resume-session-at", Required, Reject("shorten the session with `agent session rewind`")),
 ];
 

@@ -19,8 +19,6 @@ use agent_protocol::disk;
 use agent_protocol::settings::parse_duration;
 
 const POLICY_FILE: &str = "/etc/agent/config.toml";
-/// Names a further policy.
-const POLICY_VARIABLE: &str = "AGENT_POLICY";
 
 /// A policy file.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +68,7 @@ struct PolicyTables {
 
 /// The policy of the machine, and the one that `AGENT_POLICY` names. A policy that others could change is an error.
 pub fn read_policies() -> Result<Vec<MachinePolicy>, ConfigError> {
-    let named = std::env::var_os(POLICY_VARIABLE).filter(|path| !path.is_empty());
+    let named = std::env::var_os("AGENT_POLICY").filter(|path| !path.is_empty());
     let mut policies: Vec<_> = read_policy(Path::new(POLICY_FILE), false)?.into_iter().collect();
     if let Some(path) = named {
         policies.extend(read_policy(Path::new(&path), true)?);

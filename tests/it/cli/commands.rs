@@ -14,7 +14,7 @@ fn the_demo_repairs_its_project() {
     for part in [
         "› bash test.sh fails.",
         "✓ Grep \"largest|max\" in stats.sh",
-        "✗ Edit stats.sh  CONFLICT",
+        "✗ Edit stats.sh  File changed since last read",
         "     14 +     local max=$1",
         "✓ checks passed",
         "agent session undo -C",
