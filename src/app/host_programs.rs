@@ -73,8 +73,9 @@ fn projects_around(folder: &Path) -> Vec<PathBuf> {
     projects.map(Path::to_owned).collect()
 }
 
-/// The path as one word of a line of bash.
+/// The absolute path as one word of a line of bash.
 pub fn quote(path: &Path) -> String {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

@@ -266,8 +266,10 @@ fn wire_recorder(
 pub async fn find_server_model(config: &Config) -> Result<config::ResolvedModel, OpenError> {
     for server in model_servers(config)? {
         let Ok(models) = server.models().await else { continue };
-        if let Some(first) = models.first() {
-            let config = Config { model: format!("{}/{first}", server.name), ..config.clone() };
+        let ids = models.iter().map(|model| format!("{}/{model}", server.name));
+        if let Some(model) = ids.into_iter().find(|id| config.restrictions.check_model(id).is_ok())
+        {
+            let config = Config { model, ..config.clone() };
             if let Some(resolved) = config::resolve_model(&config, &variable)? {
                 return Ok(resolved);
             }
@@ -323,8 +325,12 @@ pub(super) fn model_servers(config: &Config) -> Result<Vec<ModelServer>, OpenErr
     let mut servers = Vec::new();
     for (name, timeout) in own.chain(local) {
         // The name of the model is unknown here.
-        let config = Config { model: format!("{name}/{UNKNOWN}"), ..config.clone() };
+        let mut config = Config { model: format!("{name}/{UNKNOWN}"), ..config.clone() };
+        let allowed = std::mem::take(&mut config.restrictions);
         if let Some(resolved) = config::resolve_model(&config, &variable)? {
+            if allowed.check_url(&resolved.base_url).is_err() {
+                continue;
+            }
             let prefix = resolved.model.strip_suffix(UNKNOWN).unwrap_or_default().to_owned();
             let endpoint = endpoint_without_key(&config, &resolved)?;
             servers.push(ModelServer {

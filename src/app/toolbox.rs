@@ -78,7 +78,12 @@ pub fn open_sandbox(
             let guarantees = sandbox.guarantees().clone();
             Ok((Some(sandbox), guarantees))
         }
-        Err(error @ SandboxError::Unavailable(_)) => Ok(no_sandbox(&error.to_string())),
+        Err(error @ SandboxError::Unavailable(_)) => match &config.restrictions.sandbox {
+            Some(policy) => {
+                Err(OpenError::Usage(format!("the policy {policy} requires it: {error}")))
+            }
+            None => Ok(no_sandbox(&error.to_string())),
+        },
         Err(error @ SandboxError::Impossible(_)) => Err(OpenError::Usage(error.to_string())),
     }
 }

@@ -108,7 +108,7 @@ async fn run_chat(
     may_offer: bool,
     control: &SessionControl,
 ) -> Result<u8, OpenError> {
-    args.compatible.check_supported()?;
+    args.compatible.foreign.report();
     args.compatible.warn_without_host()?;
     let (args, offers_sessions) = &args.choose_session(may_offer, control).await?;
     let mut options = chat_options(args)?;

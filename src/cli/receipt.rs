@@ -1,6 +1,8 @@
 //! `agent session receipt` writes what a session did, and `agent verify` checks it, also on another machine.
 
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -14,7 +16,7 @@ use agent_host::exec::Command;
 use agent_host::workspace::SessionChanges;
 use agent_protocol::control::SessionControl;
 use agent_protocol::disk;
-use agent_record::{Receipt, ReceiptFacts, ReceiptFile};
+use agent_record::{Receipt, ReceiptCheck, ReceiptFacts, ReceiptFile};
 use agent_ui::CommandOutput;
 
 /// What the signature is for, so that one for another purpose does not count.
@@ -26,7 +28,7 @@ const MAX_BYTES: u64 = 1 << 30;
 pub(super) struct ReceiptArgs {
     #[command(flatten)]
     one: SessionArgs,
-    /// Write the receipt to FILE, and the log beside it as NAME.events.jsonl, which holds all that the session read and wrote
+    /// Write the receipt to FILE, and the log beside it as FILE.events.jsonl, which holds all that the session read and wrote
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Sign it with this key of SSH; default: `record.signing_key`
@@ -38,7 +40,7 @@ pub(super) struct ReceiptArgs {
 pub(super) struct VerifyArgs {
     /// The receipt, a file of `agent session receipt`
     receipt: PathBuf,
-    /// The log of the session; default: NAME.events.jsonl beside the receipt, else the session on this machine
+    /// The log of the session; default: RECEIPT.events.jsonl beside it, else the session on this machine
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
     /// The project whose files are compared; default: this folder
@@ -72,6 +74,12 @@ async fn write_receipt(args: &ReceiptArgs) -> Result<CommandOutput, OpenError> {
     log.truncate(log.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
     let events = agent_record::parse_log(&log).map_err(usage_error)?;
     let changes = SessionChanges::read(&storage.operations_dir(&id));
+    let finished = agent_record::turns(&events).into_iter().filter_map(|turn| turn.finished);
+    if changes.last_change_ms == 0 && finished.into_iter().any(|it| !it.files_changed.is_empty()) {
+        let why =
+            "what this session changed was not recorded (checkpoints.enabled): there is no receipt";
+        return Err(usage_error(why));
+    }
     let hex = |hash: &blake3::Hash| hash.to_string();
     let files = changes.files.iter().map(|(path, (before, after))| ReceiptFile {
         path: path.clone(),
@@ -93,7 +101,7 @@ async fn write_receipt(args: &ReceiptArgs) -> Result<CommandOutput, OpenError> {
     let Some(output) = &args.output else { return Ok(CommandOutput::Data(text)) };
     let beside = log_beside(output);
     for (path, bytes) in [(output, text.as_bytes()), (&beside, &log)] {
-        std::fs::write(path, bytes).map_err(|error| {
+        write_privately(path, bytes).map_err(|error| {
             usage_error(format!("{}: {}", path.display(), disk::in_words(&error)))
         })?;
     }
@@ -129,16 +137,24 @@ async fn verify_receipt(args: &VerifyArgs, control: &SessionControl) -> Result<u
     let shown = args.receipt.display();
     let text = disk::read_small(&args.receipt, MAX_BYTES)
         .map_err(|error| usage_error(format!("{shown}: {}", disk::in_words(&error))))?;
-    let receipt: Receipt = serde_json::from_slice(&text)
-        .map_err(|error| usage_error(format!("{shown} is no receipt of this version: {error}")))?;
+    let wrong = |why: &dyn std::fmt::Display| {
+        usage_error(format!("{shown} is no receipt of this version: {why}"))
+    };
+    let receipt: Receipt = serde_json::from_slice(&text).map_err(|error| wrong(&error))?;
+    if serde_json::from_slice::<serde_json::Value>(&text).ok()
+        != serde_json::to_value(&receipt).ok()
+    {
+        return Err(wrong(&"it has a field that no receipt has"));
+    }
     let tools = ToolOptions { cwd: args.repo.clone(), ..ToolOptions::default() };
     let (root, dirs, loaded) = options::load_project_config(&tools)?;
     let programs = HostPrograms::from_config(&loaded.config, &root, &[]);
     let mut done = Verification { text: String::new(), is_true: true };
-    let session = find_session_by_id(&receipt.session);
     let beside = Some(log_beside(&args.receipt)).filter(|path| path.exists());
     let log = args.log.clone().or(beside);
-    let log = log.or_else(|| session.ok().map(|(storage, id)| storage.log_path(&id)));
+    let log = log.or_else(|| {
+        find_session_by_id(&receipt.session).ok().map(|(storage, id)| storage.log_path(&id))
+    });
     let Some(log) = log else {
         return Err(usage_error(format!(
             "the log of session {} is not on this machine: copy it beside the receipt as {}, or name it with --log",
@@ -170,41 +186,43 @@ fn verify_log(receipt: &Receipt, path: &Path) -> Result<String, String> {
     }
 }
 
-/// The last run of each command counts.
-fn verify_checks(receipt: &Receipt) -> Result<String, String> {
-    let commands = check_commands(receipt);
-    if commands.is_empty() {
-        return Ok("none ran".to_owned());
+/// The last run of each command.
+fn last_checks(receipt: &Receipt) -> Vec<&ReceiptCheck> {
+    let mut last: Vec<&ReceiptCheck> = Vec::new();
+    for check in &receipt.checks {
+        last.retain(|it| it.command != check.command);
+        last.push(check);
     }
-    for command in &commands {
-        let last = receipt.checks.iter().rfind(|check| check.command == *command);
-        match last {
-            Some(check) if !check.passed => return Err(format!("`{command}` failed")),
-            Some(check) if !check.after_last_change => {
-                return Err(format!(
-                    "`{command}` passed before the last change, and did not run again"
-                ));
-            }
-            _ => {}
-        }
-    }
-    Ok(format!("passed after the last change: {}", commands.join("; ")))
+    last
 }
 
-fn check_commands(receipt: &Receipt) -> Vec<String> {
-    let mut commands: Vec<String> = Vec::new();
-    for check in &receipt.checks {
-        if !commands.contains(&check.command) {
-            commands.push(check.command.clone());
+fn verify_checks(receipt: &Receipt) -> Result<String, String> {
+    let last = last_checks(receipt);
+    for ReceiptCheck { command, passed, after_last_change, .. } in &last {
+        if !passed {
+            return Err(format!("`{command}` failed"));
+        } else if !after_last_change {
+            return Err(format!(
+                "`{command}` passed before the last change, and did not run again"
+            ));
         }
     }
-    commands
+    let commands: Vec<&str> = last.iter().map(|check| check.command.as_str()).collect();
+    let passed = format!("passed after the last change: {}", commands.join("; "));
+    Ok(if last.is_empty() { "none ran".to_owned() } else { passed })
 }
 
 fn verify_files(receipt: &Receipt, root: &Path) -> Result<String, String> {
+    let is_plain = |path: &Path| path.components().all(|it| matches!(it, Component::Normal(_)));
     let differs = |file: &&ReceiptFile| {
-        let content = disk::read_small(&root.join(&file.path), MAX_BYTES).ok();
-        content.map(|bytes| blake3::hash(&bytes).to_string()) != file.after
+        let path = root.join(&file.path);
+        let now = match disk::metadata_without_links(&path) {
+            Ok(data) if data.is_file() => disk::read_small(&path, MAX_BYTES).ok(),
+            Err(error) if disk::is_missing(&error) => return file.after.is_some(),
+            _ => None,
+        };
+        let now = now.map(|bytes| blake3::hash(&bytes).to_string());
+        now.is_none() || now != file.after || !is_plain(Path::new(&file.path))
     };
     let others: Vec<&str> =
         receipt.files.iter().filter(differs).map(|file| file.path.as_str()).collect();
@@ -277,7 +295,8 @@ async fn rerun_checks(
     dirs: Option<&UserDirs>,
     control: &SessionControl,
 ) -> Result<Result<String, String>, OpenError> {
-    let commands = check_commands(receipt);
+    let commands: Vec<String> =
+        last_checks(receipt).iter().map(|check| check.command.clone()).collect();
     let copies = ProjectCopies::of(root, loaded, dirs)?;
     let cancel = control.cancellation_token();
     let copy = copies.prepare(copies.copy_files(new_name("verify")).await, &cancel).await?;
@@ -290,5 +309,12 @@ async fn rerun_checks(
 }
 
 fn log_beside(receipt: &Path) -> PathBuf {
-    receipt.with_extension("events.jsonl")
+    let mut name = receipt.as_os_str().to_owned();
+    name.push(".events.jsonl");
+    name.into()
+}
+
+fn write_privately(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
 }

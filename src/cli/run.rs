@@ -102,7 +102,7 @@ pub(super) fn session_options_of(
     default_mode: PermissionMode,
 ) -> Result<Options, OpenError> {
     let session = session_choice(args)?;
-    args.compatible.check_supported()?;
+    args.compatible.foreign.report();
     let StreamJsonOptions { partial_messages, hook_events } = args.further_lines();
     let further = [(partial_messages, "partial-messages"), (hook_events, "hook-events")];
     if let Some((_, name)) = further.iter().find(|(is_set, _)| *is_set)

@@ -1,8 +1,6 @@
-//! Options of Claude Code that have no meaning here: accepted and named once, or refused with what to do instead.
+//! Options of Claude Code that have no meaning here: accepted and named once.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-
-use crate::app::OpenError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OptionValue {
@@ -17,11 +15,9 @@ enum OptionHandling {
     /// Nothing changes without it.
     Ignore,
     Warn(&'static str),
-    /// Ignoring the option would change the result.
-    Reject(&'static str),
 }
 
-use OptionHandling::{Ignore, Reject, Warn};
+use OptionHandling::{Ignore, Warn};
 use OptionValue::{Absent, Optional, Required};
 
 pub(super) const ALLOWS_FULL: &str = "allow-dangerously-skip-permissions";
@@ -39,37 +35,25 @@ const FOREIGN_OPTIONS: &[(&str, OptionValue, OptionHandling)] = &[
     ("mcp-debug", Absent, Warn("`agent mcp test` shows what a server answers")),
     ("task-budget", Required, Warn("--max-budget-usd and --max-turns limit a task")),
     ("thinking-display", Required, Warn("reasoning is shown as the model sends it")),
-    ("agent", Required, Reject("give its prompt with --system-prompt and its tools with --tools")),
-    (
-        "plugin-dir",
-        Required,
-        Reject(
-            "copy its skills, commands and agents to .claude/, and its MCP servers to --mcp-config",
-        ),
-    ),
-    ("resume-session-at", Required, Reject("shorten the session with `agent session rewind`")),
 ];
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct ForeignOptions(pub(super) Vec<&'static str>);
+pub(crate) struct ForeignOptions(pub(super) Vec<&'static str>);
 
 impl ForeignOptions {
-    pub(super) fn check(&self) -> Result<(), OpenError> {
+    /// Names the options without effect.
+    pub(crate) fn report(&self) {
         let mut ignored = Vec::new();
         let given = FOREIGN_OPTIONS.iter().filter(|(name, ..)| self.0.contains(name));
         for (name, _, handling) in given {
             match handling {
                 Ignore => {}
                 Warn(why) => ignored.push(format!("--{name} ({why})")),
-                Reject(advice) => {
-                    return Err(OpenError::Usage(format!("--{name} is not supported: {advice}")));
-                }
             }
         }
         if !ignored.is_empty() {
             agent_ui::print_notice(&format!("options without effect: {}", ignored.join(", ")));
         }
-        Ok(())
     }
 }
 

@@ -46,8 +46,6 @@ pub(crate) struct CompatibleOptions {
     /// Settings of Claude Code: a file, or its JSON text; permissions, hooks, env, model and sandbox.enabled are used
     #[arg(long, value_name = "FILE|JSON")]
     settings: Vec<String>,
-    #[arg(long, value_name = "FILE|JSON", hide = true)]
-    managed_settings: Vec<String>,
     /// Models that answer if the model is not available: the first, then the next
     #[arg(long, value_name = "MODELS", value_delimiter = ',')]
     fallback_model: Vec<String>,
@@ -60,7 +58,7 @@ pub(crate) struct CompatibleOptions {
     #[arg(long, value_name = "WHO", hide = true, value_parser = ["host", "none"])]
     permission_prompts: Option<String>,
     #[command(flatten)]
-    foreign: ForeignOptions,
+    pub(crate) foreign: ForeignOptions,
     /// Shared by copies: the files are read once.
     #[arg(skip)]
     read_settings: Arc<OnceLock<Result<ClaudeSettings, String>>>,
@@ -74,13 +72,8 @@ pub(crate) struct ConfigOverrides {
 }
 
 impl CompatibleOptions {
-    /// Warns about options without effect; an unsupported option is an error.
-    pub(crate) fn check_supported(&self) -> Result<(), OpenError> {
-        self.foreign.check()
-    }
-
     fn settings(&self) -> Result<&ClaudeSettings, OpenError> {
-        let read = || ClaudeSettings::parse(&self.settings, &self.managed_settings);
+        let read = || ClaudeSettings::parse(&self.settings);
         let settings = self.read_settings.get_or_init(read).as_ref();
         settings.map_err(|why| OpenError::Usage(why.clone()))
     }

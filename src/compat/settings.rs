@@ -11,13 +11,8 @@ use super::rules::{PermissionModeArg, translate_rules};
 use crate::config::{Hook, SETTINGS, hooks_of_settings};
 use agent_permission::RuleAction;
 
-/// Settings that do not restrict are ignored.
-const MANAGED_OPTION: &str = "--managed-settings";
-
 /// The key of `permissions` with the value `disable`.
 const DISABLES_FULL: &str = "disableBypassPermissionsMode";
-/// Keys of `permissions` that only restrict.
-const RESTRICTING: [&str; 3] = ["deny", "ask", DISABLES_FULL];
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClaudeSettings {
@@ -35,35 +30,17 @@ pub(super) struct ClaudeSettings {
 }
 
 impl ClaudeSettings {
-    /// The last ones count. Managed settings only restrict.
-    pub(super) fn parse(all: &[String], managed: &[String]) -> Result<Self, String> {
+    /// The last ones count.
+    pub(super) fn parse(all: &[String]) -> Result<Self, String> {
         let mut given = Self::default();
-        let all = all.iter().map(|one| (SETTINGS, one));
-        for (option, one) in all.chain(managed.iter().map(|one| (MANAGED_OPTION, one))) {
-            let wrong = |why: String| format!("{option}: {why}");
+        for one in all {
+            let wrong = |why: String| format!("{SETTINGS}: {why}");
             let (json, place) = read_json(one).map_err(wrong)?;
             let Json::Object(settings) = &json else {
                 return Err(wrong(format!("{place}write an object of settings")));
             };
             for (key, value) in settings {
-                let taken = match (option, key.as_str(), value) {
-                    (MANAGED_OPTION, "permissions", Json::Object(permissions)) => {
-                        let (restricting, others) = permissions
-                            .clone()
-                            .into_iter()
-                            .partition::<Map<_, _>, _>(|(key, _)| RESTRICTING.contains(&&**key));
-                        let others = others.keys().map(|key| format!("permissions.{key}"));
-                        given.ignored.extend(others);
-                        given.add_permissions(&restricting)
-                    }
-                    (MANAGED_OPTION, key, _)
-                        if !matches!(key, "$schema" | "permissions" | "sandbox") =>
-                    {
-                        given.ignored.push(key.to_owned());
-                        Ok(())
-                    }
-                    (_, key, value) => given.add_setting(key, value),
-                };
+                let taken = given.add_setting(key, value);
                 taken.map_err(|why| wrong(format!("{place}{key}: {why}")))?;
             }
         }

@@ -172,7 +172,8 @@ pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
         .with_overrides(sources.prompts.clone())
         .map_err(|reason| ConfigError(format!("--set: prompts.{reason}")))?;
     let mut restrictions = Restrictions::default();
-    for policy in &sources.policies {
+    // That of the machine is the first, and applied last.
+    for policy in sources.policies.iter().rev() {
         policy.require(&mut loaded, &mut merged, &mut restrictions)?;
     }
     loaded.config = merged

@@ -12,7 +12,6 @@ use super::layers::{
     ConfigError, EXTENDED_LISTS, LoadedConfig, Origin, join_key, key_lines, merge_tables,
     nested_table, parse_toml,
 };
-use super::providers::url_host;
 use super::types::Config;
 use agent_protocol::control::{ModeLimit, PermissionMode};
 use agent_protocol::disk;
@@ -52,6 +51,8 @@ pub struct Restrictions {
     /// Variables of OpenTelemetry, in place of those of the environment.
     pub telemetry: BTreeMap<String, String>,
     pub mode: Option<ModeLimit>,
+    /// What requires a sandbox.
+    pub sandbox: Option<String>,
 }
 
 /// The tables of a policy file, to check them.
@@ -80,6 +81,10 @@ fn read_policy(path: &Path, must_exist: bool) -> Result<Option<MachinePolicy>, C
     let Some(text) = read_policy_text(path, must_exist)? else { return Ok(None) };
     let PolicyTables { mut allowed, telemetry, .. } = parse_toml(path, &text)?;
     path.clone_into(&mut allowed.policy);
+    for pattern in [&allowed.models, &allowed.hosts].into_iter().flatten().flatten() {
+        Glob::new(pattern)
+            .map_err(|error| ConfigError(format!("policy {}: {error}", path.display())))?;
+    }
     let mut tables: Table = parse_toml(path, &text)?;
     let mut table = |name: &str| match tables.remove(name) {
         Some(Value::Table(table)) => table,
@@ -143,6 +148,11 @@ impl MachinePolicy {
                 format!("the policy {} permits no mode above {}", origin(MODE), mode.as_str());
             restrictions.limit_mode(ModeLimit { mode, reason });
         }
+        if self.requirements.get("sandbox").and_then(|it| it.get("enabled")?.as_bool())
+            == Some(true)
+        {
+            restrictions.sandbox = Some(origin("sandbox.enabled").to_string());
+        }
         loaded.add_layer(merged, required, &origin)?;
         restrictions.allowed.push(self.allowed.clone());
         let is_other = |name: &str, value: &str| {
@@ -156,7 +166,9 @@ impl MachinePolicy {
                 "environment {name}: the policy {origin} requires {value}"
             )));
         }
-        restrictions.telemetry.extend(self.telemetry.clone());
+        if !self.telemetry.is_empty() {
+            restrictions.telemetry.clone_from(&self.telemetry);
+        }
         Ok(())
     }
 
@@ -224,7 +236,10 @@ impl Restrictions {
 
     /// Fails if the host of the address may not be used.
     pub fn check_url(&self, url: &str) -> Result<(), ConfigError> {
-        let host = url_host(url);
+        // As the client reads it.
+        let url = url::Url::parse(url).ok();
+        let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or_default();
+        let host = host.trim_matches(['[', ']']);
         self.allowed.iter().try_for_each(|it| it.check("host", host, it.hosts.as_deref()))
     }
 

@@ -59,18 +59,12 @@ impl ProviderPreset {
     }
 
     fn applies_to(&self, base_url: &str) -> bool {
-        let own = url_host(self.base_url.as_deref().unwrap_or_default());
+        let host = |url: &str| url::Url::parse(url).ok()?.host_str().map(str::to_owned);
+        let own = self.base_url.as_deref().and_then(host).unwrap_or_default();
         let domain = own.split_once('.').map_or("", |(_, domain)| domain);
-        let other = url_host(base_url).to_ascii_lowercase();
+        let other = host(base_url).unwrap_or_default();
         !self.only_here || other == domain || other.ends_with(&format!(".{domain}"))
     }
-}
-
-pub(super) fn url_host(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    host.split(':').next().unwrap_or_default()
 }
 
 /// Every preset, in the order of `auto`.

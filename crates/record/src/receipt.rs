@@ -16,7 +16,6 @@ const LINE_HASH: usize = 8;
 
 /// A receipt of a session. Everything but `files`, `last_change_ms` and `commit` follows from the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Receipt {
     pub receipt: u32,
     pub session: String,

@@ -43,7 +43,7 @@ impl TrialDirectory {
             (TaskProject::Directory { .. }, Some(directory)) => {
                 copy_directory(directory, &scratch.project)?;
             }
-            (TaskProject::Directory { path, .. }, None) => {
+            (TaskProject::Directory { path }, None) => {
                 return Err(io::Error::new(io::ErrorKind::NotFound, path.clone()));
             }
         }

@@ -43,12 +43,15 @@ pub(super) fn task_directories(
 ) -> Result<Vec<Option<PathBuf>>, OpenError> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let directory_of = |task: &Task| {
-        let TaskProject::Directory { path: directory, line } = &task.project else {
+        let TaskProject::Directory { path: directory } = &task.project else {
             return Ok(None);
         };
         let wrong = |why: &str| {
             let (suite, name) = (path.display(), &task.name);
-            usage_error(format!("{suite}:{line}: task {name:?}: directory: {directory:?} {why}"))
+            usage_error(format!(
+                "{suite}:{}: task {name:?}: directory: {directory:?} {why}",
+                task.line
+            ))
         };
         let real = folder.join(directory).canonicalize();
         let real = real.map_err(|_| wrong("does not exist; it is relative to the suite"))?;

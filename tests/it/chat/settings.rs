@@ -126,7 +126,7 @@ fn status_line_shows_the_chosen_items() {
 fn mode_that_settings_disable_cannot_be_chosen() {
     let disabled = r#"{"permissions": {"disableBypassPermissionsMode": "disable"}}"#;
     let test = Test::new().script("text: unused");
-    let mut pty = chat(&test, &["--managed-settings", disabled]);
+    let mut pty = chat(&test, &["--settings", disabled]);
     pty.say("/mode full");
     pty.wait_for("disableBypassPermissionsMode");
     pty.say("/mode auto-edit");

@@ -288,7 +288,7 @@ fn wrong_suites_and_variants_are_errors_before_anything_runs() {
     check_usage_error(
         &missing,
         &["s.toml"],
-        "s.toml:5: task \"a\": directory: \"nowhere\" does not",
+        "s.toml:2: task \"a\": directory: \"nowhere\" does not",
     );
     check_usage_error("[[tasks]]\nnmae = \"a\"\n", &["s.toml"], "s.toml:2: unknown key `nmae`");
     check_usage_error(&good, &["no.toml"], "no.toml: ");

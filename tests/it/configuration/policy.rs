@@ -1,5 +1,6 @@
 //! The policy of the machine's administrator: what it requires is not overridden, what it sets as a default is.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -139,6 +140,42 @@ fn policy_that_others_can_change_or_that_is_wrong_stops_the_start() {
     start("policy PATH: ");
 }
 
+#[test]
+fn required_sandbox_is_not_lost_to_a_folder_that_leaves_none() {
+    let (test, path) = with_policy("[requirements]\nsandbox.enabled = true\n");
+    let text = format!("the policy {}:2 requires it", path.display());
+    test.run(&["x", "-y", "--add-dir", "/"]).expect_code(2).expect_stderr(&text);
+}
+
+#[test]
+fn hosts_are_read_as_the_client_reads_them() {
+    let (test, _) = with_policy("[allowed]\nhosts = [\"127.0.0.1\", \"*.corp.example\"]\n");
+    let run = |url: &str| test.agent(&["run", "x", "-m", "m", "--base-url", url]);
+    for url in [
+        "http://127.0.0.2:8099\\@127.0.0.1/v1",
+        "http:127.0.0.2:8099?x=http://a.corp.example/v1",
+        "http:\\\\127.0.0.2:8099/x://127.0.0.1/v1",
+        "http://127.0.0.2\\.corp.example/v1",
+    ] {
+        run(url).expect_code(2).expect_stderr("host 127.0.0.2 is not allowed");
+    }
+    // (There is no such server.)
+    let done = run("http://A.CORP.example/v1");
+    assert!(!done.stderr.contains("not allowed"), "{done:?}");
+    let (test, path) = with_policy("[allowed]\nmodels = [\"corp/[\"]\n");
+    let text = format!("policy {}: ", path.display());
+    test.run(&["x"]).expect_code(2).expect_stderr(&text);
+}
+
+#[test]
+fn allowed_models_leave_the_lists_of_models_alone() {
+    let server = Server::with(|_, _| answer(200, &json!({"data": [{"id": "b"}, {"id": "a"}]})));
+    let (test, _) = with_policy("[allowed]\nmodels = [\"corp/a\"]\n");
+    let test = test.user_config(&format!("[providers.corp]\nbase_url = \"{}\"\n", server.url()));
+    let listed = test.agent(&["models"]).expect_code(0).stdout;
+    assert!(listed.contains("corp/a"), "{listed}");
+}
+
 /// The files at their usual places, in a mount namespace where the user is root.
 #[test]
 fn policy_of_the_machine_and_managed_settings_of_claude_code_count() {
@@ -146,10 +183,14 @@ fn policy_of_the_machine_and_managed_settings_of_claude_code_count() {
     fs::remove_file(path).unwrap();
     let etc = test.home().with_file_name("etc");
     for (file, text) in [
-        ("agent/config.toml", "[requirements]\nsandbox.network = \"off\"\n"),
+        (
+            "agent/config.toml",
+            "[requirements]\nsandbox.network = \"off\"\n\
+             [telemetry]\nOTEL_SERVICE_NAME = \"ours\"\n",
+        ),
         (
             "claude-code/managed-settings.json",
-            r#"{"model": "a/b", "permissions": {"deny": ["Write(b.txt)"],
+            r#"{"model": "a/b", "permissions": {"deny": ["Write(b.txt)", "mcp__github"],
                "disableBypassPermissionsMode": "disable"}, "cleanupPeriodDays": 3}"#,
         ),
     ] {
@@ -157,15 +198,22 @@ fn policy_of_the_machine_and_managed_settings_of_claude_code_count() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let agent = |args: &[&str]| {
+    let run = |program: &OsStr, args: &[&OsStr]| {
         let line = "for d in passwd group ssl hosts; do [ ! -e /etc/$d ] || cp -r /etc/$d \"$0\"; done; \
                     mount --bind \"$0\" /etc && cd \"$PWD\" && exec \"$@\"; exit 99";
-        let agent = test.command(args);
         let mut command = Command::new("unshare");
         command.args(["--user", "--map-root-user", "--mount", "sh", "-c", line]).arg(&etc);
-        command.arg(agent.get_program()).args(agent.get_args());
+        command.arg(program).args(args);
         command.current_dir(test.root()).env("HOME", test.home()).env_remove("AGENT_POLICY");
         command.output().ok().map(|output| Done::new(&output)).filter(|done| done.code != Some(99))
+    };
+    let agent = |args: &[&str]| {
+        let agent = test.command(args);
+        run(agent.get_program(), &agent.get_args().collect::<Vec<_>>())
+    };
+    let agent_with = |script: &str| {
+        let agent = test.command(&[]);
+        run("sh".as_ref(), &["-c".as_ref(), script.as_ref(), agent.get_program()])
     };
     let Some(shown) = agent(&["config", "show"]).filter(|done| !done.stderr.contains("unshare"))
     else {
@@ -174,13 +222,19 @@ fn policy_of_the_machine_and_managed_settings_of_claude_code_count() {
     let shown = shown.expect_code(0).stdout;
     for line in [
         "model = \"a/b\"  ~# /etc/claude-code/managed-settings.json:1",
-        "permissions.deny = [\"Write(b.txt)\"] ~# /etc/claude-code/managed-settings.json:1",
+        "permissions.deny = [\"Write(b.txt)\", ~# /etc/claude-code/managed-settings.json:1",
         "sandbox.network = \"off\" ~# /etc/agent/config.toml:2",
     ] {
         let (setting, origin) = line.split_once('~').unwrap();
         let found = shown.lines().find(|it| it.starts_with(setting.trim_end())).unwrap();
         assert!(found.ends_with(origin), "{found}");
     }
+    // A policy of the user gives way.
+    let own = test.home().join("own.toml");
+    fs::write(&own, "[requirements]\nsandbox.network = \"on\"\n").unwrap();
+    let script = format!("AGENT_POLICY={} exec \"$0\" config show", own.display());
+    let shown = agent_with(&script).unwrap().expect_code(0).stdout;
+    assert!(shown.contains("sandbox.network = \"off\""), "{shown}");
     let full = agent(&["run", "x", "-y", "--model", "script:../script"]).unwrap();
     full.expect_code(2)
         .expect_stderr("the policy /etc/claude-code/managed-settings.json:1 requires");

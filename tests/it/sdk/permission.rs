@@ -300,7 +300,6 @@ fn mode_that_asks_nothing_is_chosen_only_if_the_session_was_started_so() {
         (&["--permission-mode", "bypassPermissions"], "success"),
         (&["--dangerously-skip-permissions"], "success"),
         (&[ALLOWED, "--settings", &disabled], "error"),
-        (&[ALLOWED, "--managed-settings", &disabled], "error"),
     ] {
         let test = Test::new().script("text: unused");
         let mut program = Program::start(&test, &[&ASKS[..], args].concat());

@@ -27,14 +27,14 @@ fn receipt_of(test: &Test, args: &[&str]) -> PathBuf {
     let path = test.home().join("receipt.json");
     let path_name = path.to_str().unwrap();
     let all = [&["session", "receipt", "-o", path_name][..], args].concat();
-    test.agent(&all).expect_code(0).expect_one_line_of_stderr("receipt.events.jsonl (the log");
+    test.agent(&all).expect_code(0).expect_one_line_of_stderr("receipt.json.events.jsonl (the log");
     path
 }
 
 /// Another machine: another home, with a project like that of the test and with what was written beside the receipt.
 fn elsewhere(test: &Test) -> Test {
     let other = Test::new().file("t.sh", fs::read(test.root().join("t.sh")).unwrap());
-    for name in ["receipt.json", "receipt.events.jsonl"] {
+    for name in ["receipt.json", "receipt.json.events.jsonl"] {
         fs::copy(test.home().join(name), other.home().join(name)).unwrap();
     }
     other
@@ -75,7 +75,7 @@ fn receipt_verifies_on_another_machine() {
         assert!(done.stdout.contains("who wrote the receipt is not known"), "{}", done.stdout);
     }
     // Without the copy of the log, the session of this machine counts.
-    fs::remove_file(test.home().join("receipt.events.jsonl")).unwrap();
+    fs::remove_file(test.home().join("receipt.json.events.jsonl")).unwrap();
     verify(&test, &[]).expect_code(0);
     let other = elsewhere_without_log(&test);
     verify(&other, &[]).expect_code(2).expect_stderr("is not on this machine: copy it beside");
@@ -91,7 +91,7 @@ fn elsewhere_without_log(test: &Test) -> Test {
 fn changed_log_is_found_with_its_line() {
     let test = repaired();
     receipt_of(&test, &[]);
-    let log = "receipt.events.jsonl";
+    let log = "receipt.json.events.jsonl";
     let original = fs::read_to_string(test.home().join(log)).unwrap();
     let lines: Vec<&str> = original.lines().collect();
     let swapped = [&lines[..3], &[lines[4], lines[3]], &lines[5..]].concat().join("\n") + "\n";
@@ -138,6 +138,35 @@ fn other_files_and_checks_before_the_last_change_are_said() {
     let done = verify(&test, &[]).expect_code(1);
     let says = "✗ checks    `bash t.sh` passed before the last change, and did not run again";
     assert!(done.stdout.contains(says), "{}", done.stdout);
+}
+
+#[test]
+fn undone_change_foreign_fields_and_paths_are_seen() {
+    let test = repaired();
+    test.agent(&["session", "undo", "--force"]).expect_code(0);
+    receipt_of(&test, &[]);
+    let done = verify(&test, &[]).expect_code(1);
+    assert!(done.stdout.contains("✗ checks    `bash t.sh` passed before the last"), "{done:?}");
+    let test = repaired();
+    receipt_of(&test, &[]);
+    for (from, to, code) in [
+        ("\"passed\": true", "\"note\": \"reviewed\", \"passed\": true", 2),
+        ("\"path\": \"t.sh\"", "\"path\": \"../project/t.sh\"", 1),
+        ("\"path\": \"t.sh\"", "\"path\": \"\"", 1),
+    ] {
+        let before = fs::read_to_string(test.home().join("receipt.json")).unwrap();
+        change(&test, "receipt.json", from, to);
+        verify(&test, &[]).expect_code(code);
+        fs::write(test.home().join("receipt.json"), before).unwrap();
+    }
+    verify(&test, &[]).expect_code(0);
+    fs::remove_file(test.root().join("t.sh")).unwrap();
+    std::os::unix::fs::symlink("../project/other", test.root().join("t.sh")).unwrap();
+    verify(&test, &[]).expect_code(1);
+    // Without checkpoints it is not known what was changed.
+    let test = Test::new().file("t.sh", "exit 3\n").script(SCRIPT);
+    test.run(&["repair it", "--set", "checkpoints.enabled=false"]).expect_code(0);
+    test.agent(&["session", "receipt"]).expect_code(2).expect_stderr("was not recorded");
 }
 
 #[test]

@@ -47,8 +47,6 @@ pub enum TaskProject {
     /// A copy of this directory, relative to the suite's file.
     Directory {
         path: String,
-        #[serde(skip)]
-        line: usize,
     },
     Files(BTreeMap<String, String>),
 }
@@ -65,15 +63,16 @@ struct RawSuite {
 #[serde(deny_unknown_fields)]
 struct RawTask {
     name: Spanned<String>,
-    prompt: Spanned<String>,
-    directory: Option<Spanned<String>>,
-    files: Option<Spanned<BTreeMap<String, String>>>,
+    prompt: String,
+    directory: Option<String>,
+    files: Option<BTreeMap<String, String>>,
     #[serde(default)]
     setup: Vec<String>,
-    checks: Option<Spanned<Vec<String>>>,
-    timeout: Option<Spanned<String>>,
-    check_timeout: Option<Spanned<String>>,
-    max_turns: Option<Spanned<u32>>,
+    #[serde(default)]
+    checks: Vec<String>,
+    timeout: Option<String>,
+    check_timeout: Option<String>,
+    max_turns: Option<u32>,
     script: Option<String>,
 }
 
@@ -94,76 +93,63 @@ pub fn parse_suite(source: &str, default_name: &str, text: &str) -> Result<Suite
     let mut names = BTreeSet::new();
     let mut tasks = Vec::with_capacity(raw.tasks.len());
     for raw in raw.tasks {
-        let task =
-            parse_task(raw, &line_at).map_err(|(line, why)| format!("{source}:{line}: {why}"))?;
+        let line = line_at(raw.name.span().start);
+        let wrong = |why| format!("{source}:{line}: {why}");
+        let task = parse_task(raw, line).map_err(wrong)?;
         if !names.insert(task.name.clone()) {
-            let (line, name) = (task.line, &task.name);
-            return Err(format!("{source}:{line}: name: there are two tasks {name:?}"));
+            return Err(wrong(format!("name: there are two tasks {:?}", task.name)));
         }
         tasks.push(task);
     }
     Ok(Suite { name, tasks })
 }
 
-/// The error has the line and the reason.
-fn parse_task(raw: RawTask, line_at: &dyn Fn(usize) -> usize) -> Result<Task, (usize, String)> {
-    let line = line_at(raw.name.span().start);
+fn parse_task(raw: RawTask, line: usize) -> Result<Task, String> {
     let name = raw.name.into_inner();
     if !is_one_line(&name) {
-        return Err((line, "name: write one line that is not empty".to_owned()));
+        return Err("name: write one line that is not empty".to_owned());
     }
-    let wrong =
-        |at: usize, key: &str, why: &str| (line_at(at), format!("task {name:?}: {key}: {why}"));
-    if raw.prompt.get_ref().trim().is_empty() {
-        return Err(wrong(raw.prompt.span().start, "prompt", "say what the agent is to do"));
+    let wrong = |key: &str, why: &str| format!("task {name:?}: {key}: {why}");
+    if raw.prompt.trim().is_empty() {
+        return Err(wrong("prompt", "say what the agent is to do"));
     }
     let project = match (raw.directory, raw.files) {
-        (Some(directory), Some(_)) => {
-            let why = "give either the files themselves or a directory";
-            return Err(wrong(directory.span().start, "directory", why));
+        (Some(_), Some(_)) => {
+            return Err(wrong("directory", "give either the files themselves or a directory"));
         }
-        (Some(directory), None) => TaskProject::Directory {
-            line: line_at(directory.span().start),
-            path: directory.into_inner(),
-        },
-        (None, Some(files)) => {
-            if let Some(path) = files.get_ref().keys().find(|path| !is_inside(path)) {
-                let why = format!("{path:?} is not a path below the project");
-                return Err(wrong(files.span().start, "files", &why));
-            }
-            TaskProject::Files(files.into_inner())
-        }
-        (None, None) => TaskProject::Files(BTreeMap::new()),
+        (Some(path), None) => TaskProject::Directory { path },
+        (None, files) => TaskProject::Files(files.unwrap_or_default()),
     };
-    let at = raw.checks.as_ref().map_or(line, |checks| line_at(checks.span().start));
-    let checks = raw.checks.map(Spanned::into_inner).unwrap_or_default();
-    if checks.is_empty() || checks.iter().any(|check| check.trim().is_empty()) {
+    if let TaskProject::Files(files) = &project
+        && let Some(path) = files.keys().find(|path| !is_inside(path))
+    {
+        return Err(wrong("files", &format!("{path:?} is not a path below the project")));
+    }
+    if raw.checks.is_empty() || raw.checks.iter().any(|check| check.trim().is_empty()) {
         let why =
             "name at least one command, and no empty one: they decide whether the task is done";
-        return Err((at, format!("task {name:?}: checks: {why}")));
+        return Err(wrong("checks", why));
     }
-    let duration = |key: &str, given: Option<Spanned<String>>, default: Duration| {
-        let Some(given) = given else { return Ok(default) };
-        match parse_duration(given.get_ref()) {
-            Ok(Duration::ZERO) => Err(wrong(given.span().start, key, "must be more than 0")),
-            Ok(duration) => Ok(duration),
-            Err(why) => Err(wrong(given.span().start, key, &why)),
-        }
+    let duration = |key: &str, given: Option<String>, default: Duration| match given
+        .map_or(Ok(default), |given| parse_duration(&given))
+    {
+        Ok(Duration::ZERO) => Err(wrong(key, "must be more than 0")),
+        other => other.map_err(|why| wrong(key, &why)),
     };
     let timeout = duration("timeout", raw.timeout, TIMEOUT)?;
     let check_timeout = duration("check_timeout", raw.check_timeout, CHECK_TIMEOUT)?;
-    if let Some(zero) = raw.max_turns.as_ref().filter(|turns| *turns.get_ref() == 0) {
-        return Err(wrong(zero.span().start, "max_turns", "must be at least 1"));
+    if raw.max_turns == Some(0) {
+        return Err(wrong("max_turns", "must be at least 1"));
     }
     Ok(Task {
         line,
-        prompt: raw.prompt.into_inner(),
+        prompt: raw.prompt,
         project,
         setup: raw.setup,
-        checks,
+        checks: raw.checks,
         timeout,
         check_timeout,
-        max_turns: raw.max_turns.map(Spanned::into_inner),
+        max_turns: raw.max_turns,
         script: raw.script,
         name,
     })
@@ -211,20 +197,20 @@ mod tests {
             ("[[tasks]]\nname = \"a\"\nchecks = [\"x\"]\n", "s.toml:1: missing field `prompt`"),
             (
                 &with("directory = \"d\"\nfiles = {}"),
-                "s.toml:5: task \"one\": directory: give either",
+                "s.toml:2: task \"one\": directory: give either",
             ),
             (
                 &with("files = { \"../a\" = \"\" }"),
-                "s.toml:5: task \"one\": files: \"../a\" is not",
+                "s.toml:2: task \"one\": files: \"../a\" is not",
             ),
-            (&with("files = { \"/a\" = \"\" }"), "s.toml:5: task \"one\": files: \"/a\" is not"),
-            (&with("timeout = \"soon\""), "s.toml:5: task \"one\": timeout: \"soon\" is not"),
-            (&with("check_timeout = \"0s\""), "s.toml:5: task \"one\": check_timeout: must be"),
-            (&with("max_turns = 0"), "s.toml:5: task \"one\": max_turns: must be"),
+            (&with("files = { \"/a\" = \"\" }"), "s.toml:2: task \"one\": files: \"/a\" is not"),
+            (&with("timeout = \"soon\""), "s.toml:2: task \"one\": timeout: \"soon\" is not"),
+            (&with("check_timeout = \"0s\""), "s.toml:2: task \"one\": check_timeout: must be"),
+            (&with("max_turns = 0"), "s.toml:2: task \"one\": max_turns: must be"),
             (&format!("{TASK}{TASK}"), "s.toml:6: name: there are two tasks \"one\""),
             (
                 "[[tasks]]\nname = \"a\"\nprompt = \"x\"\nchecks = []\n",
-                "s.toml:4: task \"a\": checks: name at least one",
+                "s.toml:2: task \"a\": checks: name at least one",
             ),
             (
                 "[[tasks]]\nname = \"a\"\nprompt = \"x\"\n",
@@ -232,7 +218,7 @@ mod tests {
             ),
             (
                 "[[tasks]]\nname = \"a\"\nprompt = \" \"\nchecks = [\"x\"]\n",
-                "s.toml:3: task \"a\": prompt: say",
+                "s.toml:2: task \"a\": prompt: say",
             ),
             ("[[tasks]]\nname = \"a\\u001bb\"\nprompt = \"x\"\n", "s.toml:2: name: write one line"),
         ] {

@@ -11,7 +11,7 @@ use super::{Checkpoints, display_name};
 use crate::workspace::Workspace;
 
 /// The operation of the project's journal.
-const TAKE_OVER: &str = "take over";
+pub(super) const TAKE_OVER: &str = "take over";
 
 /// Why the result is not in the project, or only in part: an undo of the turn takes the part back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
