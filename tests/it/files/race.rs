@@ -197,7 +197,11 @@ fn two_agents_and_another_writer_lose_no_changes() {
     let work = |name: &str| {
         let mut batch = Batch::start(&mut test.command(&["tool", "batch"]));
         let mut made = Vec::new();
-        for round in 0..edits {
+        // On a busy machine all of them may be conflicts.
+        for round in 0.. {
+            if round >= edits && !made.is_empty() {
+                break;
+            }
             let read = batch.call("Read", &json!({"path": "a", "limit": 2000}));
             assert_ne!(read["status"], "error", "{read}");
             let line = format!("{name}{round}\n");
@@ -322,10 +326,11 @@ fn directory_replaced_by_a_symlink_is_not_followed() {
                 let envelope = project.call(tool, &input);
                 match envelope["error"]["code"].as_str() {
                     None => inside += 1,
-                    // The last one: it was a symlink when it was opened.
-                    Some("ACCESS_DENIED" | "NOT_FOUND" | "NOT_A_DIRECTORY" | "INVALID_PARAM") => {
-                        refused += 1;
-                    }
+                    // The last two: it was a symlink when it was opened, or only when it was looked at.
+                    Some(
+                        "ACCESS_DENIED" | "NOT_FOUND" | "NOT_A_DIRECTORY" | "INVALID_PARAM"
+                        | "IS_DIRECTORY",
+                    ) => refused += 1,
                     Some(_) => panic!("{envelope}"),
                 }
                 let text = envelope.to_string();
