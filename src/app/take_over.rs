@@ -88,8 +88,9 @@ impl TakeOver {
         let left = undone.and_then(|report| report.files.into_iter().find(is_left));
         self.storage.end_take_over(&self.id, left.is_some());
         let Some((path, how)) = left else { return Ok(()) };
-        let next = format!("`agent session undo {} --force` takes it back", self.id);
-        Err(OpenError::Failed(format!("{path}: {how}; {next}")))
+        let id = self.storage.short_id(&self.id);
+        let why = format!("{path}: {how}; `agent session undo {id} --force` takes it back");
+        Err(OpenError::Failed(why))
     }
 }
 

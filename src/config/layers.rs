@@ -27,7 +27,7 @@ use agent_protocol::settings::{parse_duration, with_suggestion};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// File and line.
+    /// File and line; 0: the line is not known.
     Policy(PathBuf, usize),
     /// File and line.
     User(PathBuf, usize),
@@ -52,6 +52,7 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Policy(path, 0) => write!(f, "{}", path.display()),
             Self::Policy(path, line) | Self::User(path, line) | Self::Project(path, line) => {
                 write!(f, "{}:{line}", path.display())
             }

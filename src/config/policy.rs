@@ -126,7 +126,7 @@ impl MachinePolicy {
     }
 
     pub fn origin(&self, table: &str, key: &str) -> Origin {
-        let line = self.lines.get(&join_key(table, key)).copied().unwrap_or(1);
+        let line = self.lines.get(&join_key(table, key)).copied().unwrap_or(0);
         Origin::Policy(self.path.clone(), line)
     }
 

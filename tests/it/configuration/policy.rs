@@ -221,8 +221,8 @@ fn policy_of_the_machine_and_managed_settings_of_claude_code_count() {
     };
     let shown = shown.expect_code(0).stdout;
     for line in [
-        "model = \"a/b\"  ~# /etc/claude-code/managed-settings.json:1",
-        "permissions.deny = [\"Write(b.txt)\", ~# /etc/claude-code/managed-settings.json:1",
+        "model = \"a/b\"  ~# /etc/claude-code/managed-settings.json",
+        "permissions.deny = [\"Write(b.txt)\", ~# /etc/claude-code/managed-settings.json",
         "sandbox.network = \"off\" ~# /etc/agent/config.toml:2",
     ] {
         let (setting, origin) = line.split_once('~').unwrap();
@@ -236,8 +236,7 @@ fn policy_of_the_machine_and_managed_settings_of_claude_code_count() {
     let shown = agent_with(&script).unwrap().expect_code(0).stdout;
     assert!(shown.contains("sandbox.network = \"off\""), "{shown}");
     let full = agent(&["run", "x", "-y", "--model", "script:../script"]).unwrap();
-    full.expect_code(2)
-        .expect_stderr("the policy /etc/claude-code/managed-settings.json:1 requires");
+    full.expect_code(2).expect_stderr("the policy /etc/claude-code/managed-settings.json requires");
 }
 
 #[test]
