@@ -411,8 +411,9 @@ fn build_sinks(
 ) -> Vec<Box<dyn Sink>> {
     if let Some(loaded) = loaded {
         let live = agent_record::live_events(&loaded.events);
+        let spending = agent_record::summary(&loaded.events).spending;
         for face in &mut faces {
-            face.receive_recorded(&live);
+            face.receive_recorded(&live, spending);
         }
     }
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();

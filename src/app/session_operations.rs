@@ -69,12 +69,21 @@ impl Session {
         compacted.map_err(|ending| format!("the summary could not be written: {}", ending.as_str()))
     }
 
-    pub fn undo(&mut self, target: UndoTarget, options: UndoOptions) -> Result<(), String> {
-        let report = self.undo_files(target, options)?;
+    /// Returns a hint for the user, if there is one.
+    pub fn undo(
+        &mut self,
+        target: UndoTarget,
+        options: UndoOptions,
+    ) -> Result<Option<String>, String> {
+        let report = match self.run_undo(target, options)? {
+            Ok(report) => report,
+            Err(UndoError::Nothing) => return Ok(Some(nothing_to_undo(target))),
+            Err(error) => return Err(describe_undo_error(&error, target)),
+        };
         let turn = report.turns.0;
         // After an undo in part there is nothing to redo first.
         let how = match (report.git_skipped, report.is_complete()) {
-            (None, _) => return Ok(()),
+            (None, _) => return Ok(None),
             (Some(GitSkipReason::MayHaveFile), _) => {
                 format!("{MAY_HAVE_FILE}; /undo {turn} git force restores them anyway")
             }
@@ -85,7 +94,7 @@ impl Session {
                 format!("to restore them too: /undo {turn} git")
             }
         };
-        Err(format!("HEAD, the index and refs are left as they are; {how}"))
+        Ok(Some(format!("HEAD, the index and refs are left as they are; {how}")))
     }
 
     pub fn undo_files(
@@ -93,15 +102,22 @@ impl Session {
         target: UndoTarget,
         options: UndoOptions,
     ) -> Result<UndoReport, String> {
+        self.run_undo(target, options)?.map_err(|error| describe_undo_error(&error, target))
+    }
+
+    /// The outer error is a command that may still write.
+    fn run_undo(
+        &mut self,
+        target: UndoTarget,
+        options: UndoOptions,
+    ) -> Result<Result<UndoReport, UndoError>, String> {
         self.kernel.registry().record_background_changes(false);
         self.check_running(target, options)?;
-        let report = self
-            .kernel
-            .registry()
-            .undo(target, options)
-            .map_err(|error| describe_undo_error(&error, target))?;
-        self.kernel.record(undo_event(&report, target));
-        Ok(report)
+        let undone = self.kernel.registry().undo(target, options);
+        if let Ok(report) = &undone {
+            self.kernel.record(undo_event(report, target));
+        }
+        Ok(undone)
     }
 
     pub fn undo_preview(&mut self, target: UndoTarget) -> Result<UndoReport, String> {
@@ -121,7 +137,7 @@ impl Session {
             && let Some(running) = self.describe_running()
         {
             return Err(format!(
-                "{running} may still write in the background; `/tasks stop` ends it, or use /undo force"
+                "{running} may still write in the background; `/tasks stop ID` ends it, or use /undo force"
             ));
         }
         Ok(())

@@ -131,7 +131,11 @@ impl AttachedChat {
         let is_begin = |event: &&Event| matches!(event.body, EventBody::TurnStarted { .. });
         let begin = live.iter().rposition(is_begin).filter(|_| self.is_working);
         let (past, now) = live.split_at(begin.unwrap_or(live.len()));
-        self.handle.send(ChatUpdate::RecordedEvents(past.iter().copied().cloned().collect()));
+        let shown_later = now.first().map_or(u64::MAX, |event| event.header.seq);
+        let earlier = events.iter().filter(|event| event.header.seq < shown_later);
+        let spending = agent_record::summary(earlier).spending;
+        let past = past.iter().copied().cloned().collect();
+        self.handle.send(ChatUpdate::RecordedEvents(past, spending));
         for event in now {
             self.handle.send(ChatUpdate::Event(Box::new((*event).clone())));
         }
@@ -180,6 +184,9 @@ impl AttachedChat {
                 let response = &line["response"];
                 if let Some(why) = response["error"].as_str() {
                     self.refuse(why);
+                }
+                if let Some(hint) = response["response"]["hint"].as_str() {
+                    self.handle.send(ChatUpdate::Note(true, hint.to_owned()));
                 }
                 let id = response["request_id"].as_str().unwrap_or_default();
                 if let Some(model) = id.strip_prefix(SET_MODEL) {

@@ -64,16 +64,18 @@ pub(super) fn start(args: &RunArgs) -> u8 {
         *option = "--in-background".into();
     }
     let has_hint = io::IsTerminal::is_terminal(&io::stderr());
-    launch(&arguments, has_hint || args.verbose)
+    launch(&arguments, true, has_hint || args.verbose)
 }
 
-/// Prints the session's id. An error was printed by the process itself.
-pub(super) fn launch(arguments: &[OsString], has_hint: bool) -> u8 {
+/// An error was printed by the process itself.
+pub(super) fn launch(arguments: &[OsString], prints_id: bool, has_hint: bool) -> u8 {
     match agent_host::exec::start_detached(arguments) {
         Err(error) => report_error(&format!("the process could not start: {error}")),
         Ok(Err(code)) => code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1),
         Ok(Ok(id)) => {
-            agent_ui::print_output(&CommandOutput::Data(format!("{id}\n")));
+            if prints_id {
+                agent_ui::print_output(&CommandOutput::Data(format!("{id}\n")));
+            }
             if has_hint {
                 let short =
                     find_session_by_id(&id).map_or(id, |(storage, id)| storage.short_id(&id));

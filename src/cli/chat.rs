@@ -246,7 +246,7 @@ async fn run_chat(
 
 fn continue_in_background(args: &RunArgs, options: &Options, id: &str, message: String) -> u8 {
     let arguments = args.continuation(id, &options.config.config.model, message);
-    super::background::launch(&arguments, true)
+    super::background::launch(&arguments, false, true)
 }
 
 fn print_resume_hint(options: &Options, id: &str) {
@@ -458,7 +458,10 @@ fn run_idle_command(
                 let force = arguments == "force";
                 session.undo(UndoTarget::Redo, UndoOptions { confirmed: force, force, git: true })
             };
-            undone.err().map(|reason| ChatUpdate::Note(true, reason))
+            match undone {
+                Ok(hint) => hint.map(|hint| ChatUpdate::Note(true, hint)),
+                Err(reason) => Some(ChatUpdate::Note(false, reason)),
+            }
         }
         CommandAction::Model => {
             let model = session.model();
@@ -488,7 +491,7 @@ pub(super) async fn wait_for_signal(signal: &mut Option<tokio::signal::unix::Sig
     }
 }
 
-pub(super) fn undo(session: &mut Session, arguments: &str) -> Result<(), String> {
+pub(super) fn undo(session: &mut Session, arguments: &str) -> Result<Option<String>, String> {
     let mut options = UndoOptions::default();
     let mut target = UndoTarget::Latest;
     for word in arguments.split_whitespace() {

@@ -174,7 +174,7 @@ fn attached_chat_steers_and_interrupts() {
     let mut pty = Pty::start(&test, &["attach", &session.id], 24, 80, "xterm-256color");
     pty.wait_for("until [ -e go ]");
     pty.send("and hurry\r");
-    pty.wait_for("queued: and hurry");
+    pty.wait_for("after this call: and hurry");
     test.write("go", "");
     pty.wait_for("it is over");
     assert_eq!(test.n_events("turn.steered"), 1);
@@ -438,7 +438,8 @@ fn a_chat_goes_on_in_the_background() {
     assert_eq!(pty.end(), 0);
     let chat = test.log();
     let id = chat.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-    assert!(pty.all().contains(&id), "{}", pty.all());
+    let hint = format!("agent attach {}`", &id[id.len() - 6..]);
+    assert!(pty.all().contains(&hint) && !pty.all().contains(&id), "{}", pty.all());
     let session = Background { test: &test, id };
     session.wait_until("working");
     let mut other = Pty::chat(&test, &[]);

@@ -346,7 +346,7 @@ impl Exec {
         let left = others.iter_mut().flat_map(RemainingProcesses::running_processes);
         running.extend(left.map(|process| {
             let id = process.pid.to_string();
-            BackgroundCommand { id, line: process.name, time: None }
+            BackgroundCommand { id, line: process.name, time: None, last_output: String::new() }
         }));
         running
     }

@@ -35,7 +35,7 @@ impl Sink for SummarySink {
 }
 
 /// The totals of all events; removed turns were paid for too.
-pub fn summary(events: &[Event]) -> SessionSummary {
+pub fn summary<'a>(events: impl IntoIterator<Item = &'a Event>) -> SessionSummary {
     let mut summary = SessionSummary::default();
     for event in events {
         apply_event(&mut summary, event);

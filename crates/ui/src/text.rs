@@ -16,6 +16,7 @@ use agent_protocol::event::{
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::Purpose;
 use agent_protocol::recall::{RecallMoment, RecalledLesson};
+use agent_protocol::spending::Spending;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use agent_protocol::view::call_line;
 use agent_protocol::{pluralize, shorten};
@@ -155,7 +156,7 @@ impl TextOutput {
 }
 
 impl Sink for TextOutput {
-    fn receive_recorded(&mut self, events: &[&Event]) {
+    fn receive_recorded(&mut self, events: &[&Event], _spending: Spending) {
         let last = events.iter().rev().map(|event| &event.body).find(|body| {
             matches!(body, EventBody::TurnStarted { .. } | EventBody::TurnFinished(_))
         });

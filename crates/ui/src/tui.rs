@@ -49,6 +49,7 @@ use state::{Action, Input, State};
 use terminal::Terminal;
 
 use agent_protocol::event::{Event, Sink, StampedEvent};
+use agent_protocol::spending::Spending;
 use agent_protocol::terminal_escape::escape_literal_line;
 
 /// The interval while no key is pressed.
@@ -111,8 +112,9 @@ impl Sink for ChatHandle {
         self.receive(stamped);
     }
 
-    fn receive_recorded(&mut self, events: &[&Event]) {
-        self.send(ChatUpdate::RecordedEvents(events.iter().copied().cloned().collect()));
+    fn receive_recorded(&mut self, events: &[&Event], spending: Spending) {
+        let events = events.iter().copied().cloned().collect();
+        self.send(ChatUpdate::RecordedEvents(events, spending));
     }
 }
 

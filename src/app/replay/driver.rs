@@ -120,7 +120,7 @@ impl ReplayDriver<'_> {
                 };
                 let options = UndoOptions { confirmed: true, force: *force, git: *git };
                 let undone = match &mut self.session {
-                    Some(session) => session.undo(what, options),
+                    Some(session) => session.undo(what, options).map(drop),
                     None => self.change_recorded(|recorded| recorded.undo(what, options).map(drop)),
                 };
                 if let Err(why) = undone {

@@ -31,6 +31,7 @@ use agent_protocol::event::{
 use agent_protocol::hook::HookFinished;
 use agent_protocol::model::StopReason;
 use agent_protocol::plan::{Plan, TodoStatus};
+use agent_protocol::spending::Spending;
 use agent_protocol::terminal_escape::{escape_literal_line, escape_prose};
 use agent_protocol::tool::Effect;
 use agent_protocol::view::{call_line, full_call};
@@ -425,7 +426,7 @@ impl Sink for UpdateSink {
         self.show_agent_event(&stamped.event);
     }
 
-    fn receive_recorded(&mut self, events: &[&Event]) {
+    fn receive_recorded(&mut self, events: &[&Event], _spending: Spending) {
         for event in events {
             self.session = SessionId::new(event.header.session.as_str());
             self.show_main_event(event);

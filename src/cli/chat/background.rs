@@ -4,6 +4,9 @@ use super::jobs::Jobs;
 use agent_host::exec::{BackgroundCommand, seconds};
 use agent_ui::tui::{ChatUpdate, PagePlace};
 
+/// Of the output of each command.
+const SHOWN_LINES: usize = 3;
+
 impl Jobs<'_> {
     pub(super) fn run_tasks_command(&mut self, arguments: &str) {
         let (handle, exec) = (self.handle.clone(), self.commands.clone());
@@ -11,9 +14,14 @@ impl Jobs<'_> {
         match words[..] {
             [] => {
                 let mut text = String::new();
-                for BackgroundCommand { id, line, time } in exec.running_commands() {
+                for command in exec.running_commands() {
+                    let BackgroundCommand { id, line, time, last_output } = command;
                     let time = time.map(|time| format!("{}  ", seconds(time))).unwrap_or_default();
                     text.push_str(&format!("{id}  {time}{}\n", line.trim()));
+                    let lines: Vec<&str> = last_output.trim_end().lines().collect();
+                    for line in &lines[lines.len().saturating_sub(SHOWN_LINES)..] {
+                        text.push_str(&format!("    {line}\n"));
+                    }
                 }
                 if text.is_empty() {
                     let text = "no command runs in the background".to_owned();

@@ -119,7 +119,8 @@ pub(super) fn next_step(
             NextStep::Continue(SessionChoice::Fork(Some(reopenable_id(session)?)))
         }
         CommandAction::AddDir => add_directory(session, options, arguments)?,
-        _ => NextStep::Open(SessionChoice::New),
+        CommandAction::Clear => NextStep::Open(SessionChoice::New),
+        _ => return Err("this command does not open a session".to_owned()),
     })
 }
 
@@ -155,7 +156,7 @@ pub(super) fn reopenable_id(session: &Session) -> Result<String, String> {
     }
     if let Some(running) = session.describe_running() {
         return Err(format!(
-            "this would end {running} in the background; `/tasks stop` ends it, or wait for its end"
+            "this would end {running} in the background; `/tasks stop ID` ends it, or wait for its end"
         ));
     }
     Ok(session.id().to_owned())

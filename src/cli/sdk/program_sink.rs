@@ -102,7 +102,7 @@ impl Sink for ProgramSink {
         self.track_user_requests(&stamped.event);
     }
 
-    fn receive_recorded(&mut self, events: &[&Event]) {
+    fn receive_recorded(&mut self, events: &[&Event], _spending: Spending) {
         let mut status = self.status.lock();
         let started = events.iter().filter(|it| matches!(it.body, EventBody::TurnStarted { .. }));
         let turns = started.map(|event| (StreamJson::event_id(event), event.header.place.turn));

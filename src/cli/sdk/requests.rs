@@ -256,7 +256,10 @@ pub(super) async fn perform_deferred(
             let focus = Some(focus.as_str()).filter(|focus| !focus.is_empty());
             session.compact(focus).await.map(Value::from)
         }
-        DeferredRequest::Undo(arguments) => chat::undo(session, &arguments).map(|()| json!({})),
+        DeferredRequest::Undo(arguments) => {
+            let hint = chat::undo(session, &arguments)?;
+            Ok(hint.map_or_else(|| json!({}), |hint| json!({"hint": hint})))
+        }
         DeferredRequest::Rewind(message, is_dry) => {
             let turn =
                 status.lock().message_turns.iter().find(|(id, _)| *id == message).map(|it| it.1);

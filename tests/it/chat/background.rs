@@ -5,8 +5,8 @@ use crate::support::{Pty, Test, running, say};
 #[test]
 fn background_commands_are_counted_listed_and_ended() {
     let test = Test::new().script(
-        "call: Bash {\"command\": \"sleep 313.71\", \"background\": true}\n\
-         call: Bash {\"command\": \"sleep 0.2; exit 3\", \"background\": true}\n\
+        "call: Bash {\"command\": \"echo at work; sleep 313.71\", \"background\": true}\n\
+         call: Bash {\"command\": \"sleep 0.5; exit 3\", \"background\": true}\n\
          call: Bash {\"command\": \"sleep 313.72 > /dev/null & echo begun\"}\n---\n\
          text: all run\n---\ncall: BashOutput {\"id\": \"bg_1\"}\ncall: BashOutput {\"id\": \"bg_2\"}\n---\ntext: it has ended",
     );
@@ -18,6 +18,7 @@ fn background_commands_are_counted_listed_and_ended() {
     pty.wait_for("1 in background");
     pty.say("/tasks");
     pty.wait_for("/tasks stop ID ends one");
+    pty.wait_for("\n    at work\n");
     let screen = pty.screen();
     let line = |command: &str| screen.lines().rev().find(|line| line.contains(command)).unwrap();
     assert!(line("sleep 313.71").contains("bg_1"), "{screen}");

@@ -129,7 +129,7 @@ fn returned_command_of_a_file_is_that_command_again() {
     pty.say("begin");
     pty.wait_for("waiting for the model");
     pty.say("/inspect");
-    pty.wait_for("queued: /inspect");
+    pty.wait_for("after this answer: /inspect");
     pty.send("\x1b");
     pty.wait_for("› /inspect");
     assert!(!pty.screen().contains(NO_COMMAND), "{}", pty.screen());
@@ -314,10 +314,10 @@ fn message_during_a_tool_call_is_queued_and_sent_after_it() {
     pty.say("do both");
     pty.wait_for("◦ Bash");
     pty.say("only the first");
-    pty.wait_for("▸ queued: only the first");
+    pty.wait_for("▸ after this call: only the first");
     test.write("go", "");
     pty.wait_for("I leave two alone");
-    assert!(!pty.screen().contains("queued"));
+    assert!(!pty.screen().contains("▸ after this"));
     assert!(pty.screen().contains("› only the first"));
     assert!(test.root().join("one").exists() && !test.root().join("two").exists());
     assert_eq!(said(&test), ["do both", "only the first"]);
@@ -348,7 +348,7 @@ fn esc_stops_the_turn_and_all_processes() {
     pty.wait_for("◦ Bash");
     wait_for(|| !running(&format!("sleep {mark}")).is_empty());
     pty.say("said too late");
-    pty.wait_for("queued");
+    pty.wait_for("▸ after this");
     pty.send("\x1b");
     // (The command would run for minutes.)
     pty.wait_for("stopped by you");
@@ -409,19 +409,19 @@ fn up_takes_a_queued_message_back_for_editing() {
     pty.wait_for("◦ Bash");
     for message in ["the first", "teh second"] {
         pty.say(message);
-        pty.wait_for(&format!("▸ queued: {message}"));
+        pty.wait_for(&format!("▸ after this call: {message}"));
     }
-    pty.wait_for("Up edits the queued message");
+    pty.wait_for("Up edits it · Esc Enter sends it now");
     pty.send("\x1b[A");
     pty.wait_for("› teh second");
-    pty.wait("one queued message", |screen| !screen.contains("queued: teh second"));
-    assert!(pty.screen().contains("▸ queued: the first"));
+    pty.wait("one queued message", |screen| !screen.contains("after this call: teh second"));
+    assert!(pty.screen().contains("▸ after this call: the first"));
     pty.send("\x15the second\r");
-    pty.wait_for("▸ queued: the second");
+    pty.wait_for("▸ after this call: the second");
     // A large paste is folded again.
     let paste: String = (0..20).map(|n| format!("pasted line {n}\r")).collect();
     pty.send(&format!("\x1b[200~{paste}\x1b[201~end\r"));
-    pty.wait_for("▸ queued: pasted line 0");
+    pty.wait_for("▸ after this call: pasted line 0");
     pty.send("\x1b[A");
     pty.wait_for("› [paste 1: 20 lines]end");
     pty.send("\x15");

@@ -66,9 +66,9 @@ fn screens() -> Vec<(&'static str, String)> {
     pty.send("y");
     pty.wait_for("greeting 3 is kind");
     pty.send("and thank you\r");
-    pty.wait_for("queued: and thank you");
+    pty.wait_for("after this call: and thank you");
     // The rest of the frame.
-    pty.wait_for("Up edits the queued message · ask · 2.6k tokens (2 %)");
+    pty.wait_for("Up edits it · Esc Enter sends it now · ask");
     // What is above is on the first screen.
     let screen = pty.screen();
     let from = screen.find("◦ Bash").unwrap();

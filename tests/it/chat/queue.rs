@@ -87,7 +87,7 @@ fn queued_commands_come_back_as_commands_or_are_named() {
     pty.wait_for("\n› /cost\n");
     assert!(!pty.screen().contains("text, not a command"), "{}", pty.screen());
     pty.send("\r");
-    pty.wait_for("Since this conversation was opened");
+    pty.wait_for("This session");
 
     let mut pty = busy(&test, &[]);
     queue_command(&mut pty, "/cost");
@@ -123,10 +123,10 @@ fn message_typed_while_the_session_opens_stays_queued_and_comes_back() {
     may_open.store(true, Ordering::SeqCst);
     wait_for(|| test.try_log().is_some() && test.has_event("model.requested"));
     pty.wait_for("waiting for the model");
-    pty.wait_for("▸ queued: the second");
+    pty.wait_for("▸ after this answer: the second");
     pty.send("\x1b");
     pty.wait_for("› the second");
-    assert!(!pty.screen().contains("▸ queued"), "{}", pty.screen());
+    assert!(!pty.screen().contains("▸ after"), "{}", pty.screen());
     may_answer.store(true, Ordering::SeqCst);
     assert_eq!(said(&test), ["begin with this"]);
 }

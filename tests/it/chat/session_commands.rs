@@ -294,7 +294,7 @@ fn fork_add_dir_and_rewind_wait_for_background_commands_and_clear_says_what_it_e
     // The call returns before its process has become the command.
     wait_for(|| !running(&sleep).is_empty());
     let refusal =
-        format!("this would end bg_1 (`{sleep}`) in the background; `/tasks stop` ends it");
+        format!("this would end bg_1 (`{sleep}`) in the background; `/tasks stop ID` ends it");
     for (n, command) in (1..).zip(["/fork", "/add-dir ../other", "/rewind 1", "/rewind 99"]) {
         pty.say(command);
         // The earlier ones are still on the screen.

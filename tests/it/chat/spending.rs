@@ -97,7 +97,7 @@ fn stopped_answer_is_an_estimate_everywhere() {
 #[test]
 fn rewind_does_not_reset_the_cost() {
     let server = Server::with(|_, n| server::sse_text(&format!("answer {n}")));
-    let (_test, mut pty) = chat(&server, |test| test);
+    let (test, mut pty) = chat(&server, |test| test);
     for n in 0..2 {
         pty.say("go");
         pty.wait_for(&format!("answer {n}"));
@@ -108,4 +108,10 @@ fn rewind_does_not_reset_the_cost() {
     pty.send("\x15");
     pty.say("/cost");
     pty.wait_for("input   20 tokens");
+    pty.say("/quit");
+    pty.end();
+    let mut resumed = Pty::start(&test, &["-c"], 30, 100, "xterm-256color");
+    resumed.wait_for("resumed");
+    resumed.say("/cost");
+    resumed.wait_for("input   20 tokens");
 }

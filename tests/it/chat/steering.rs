@@ -48,7 +48,7 @@ fn message_during_an_answer_cancels_its_calls() {
     let mut pty = chat(&test);
     wait_for(|| test.has_event("model.requested"));
     pty.say("better not");
-    pty.wait_for("queued: better not");
+    pty.wait_for("after this answer: better not");
     may_answer.store(true, Ordering::SeqCst);
     pty.wait_for("I leave it.");
     let finished = test.events_of("tool.finished");
@@ -116,7 +116,7 @@ fn message_during_a_kernel_call_is_sent_after_it() {
     let mut pty = chat(&test);
     wait_for(|| test.root().join("started").exists());
     pty.say("no, leave it");
-    pty.wait_for("queued: no, leave it");
+    pty.wait_for("after this call: no, leave it");
     test.write("go", "");
     pty.wait_for("I leave it.");
     pty.say("/quit");
@@ -201,7 +201,7 @@ fn check_that_needs_to_write_could_not_run_in_read_only_mode() {
     pty.say("write a.txt");
     wait_for(|| test.root().join("started").exists());
     pty.say("Don't change anything until I say so.");
-    wait_for(|| pty.screen().contains("queued"));
+    wait_for(|| pty.screen().contains(": Don't change anything"));
     test.write("go", "");
     wait_for(|| test.has_event("turn.finished"));
     pty.say("/quit");

@@ -395,7 +395,7 @@ fn message_during_a_turn_attaches_its_images() {
     wait_for(|| test.root().join("begun").exists());
     pty.say("look at @a.png too");
     // (The list of files is open.)
-    pty.wait_for("queued: look at @a.png too");
+    pty.wait_for("after this call: look at @a.png too");
     test.write("go", "");
     pty.wait_for("I see it.");
     let steered = test.events_of("turn.steered");

@@ -353,7 +353,7 @@ fn message_during_a_turn_is_distilled() {
     let command = "touch started; until [ -e go ]; do sleep 0.02; done";
     let (test, mut pty) = chat_while(command);
     pty.say(CORRECTED);
-    pty.wait_for("queued: ");
+    pty.wait_for("after this call: ");
     test.write("go", "");
     pty.wait_for("finished");
     learns_of_the_user(&test, pty);

@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::capture::{CapturedStreams, OutputCapture};
+use super::live_output::LiveOutput;
 use super::running_command::RunningCommand;
 use super::{
     CapturedOutput, Command, EndReason, Error, Exec, GitComparison, RemainingProcess,
@@ -59,6 +60,8 @@ pub struct BackgroundCommand {
     pub line: String,
     /// Time since the start; `None` for a process.
     pub time: Option<Duration>,
+    /// The last lines of its output, whether the model has read them or not; at most 2 KiB.
+    pub last_output: String,
 }
 
 type RunningCommandsObserver = Box<dyn Fn(Vec<BackgroundCommand>) + Send + Sync>;
@@ -90,6 +93,7 @@ struct Job {
     line: String,
     begun: Instant,
     directory_and_rights: (PathBuf, CommandRights),
+    last_output: Arc<Mutex<String>>,
 }
 
 /// The states of a job: running; ended, with or without remaining processes.
@@ -119,6 +123,7 @@ struct NewJob {
     capture: OutputCapture<'static>,
     timeout: Option<Duration>,
     comparison: Option<GitComparison>,
+    last_output: Arc<Mutex<String>>,
 }
 
 impl Exec {
@@ -135,7 +140,10 @@ impl Exec {
         if self.background.jobs.lock().by_id.values().filter(is_running).count() >= MAX_JOBS {
             return Err(Error::TooMany(MAX_JOBS));
         }
-        let mut capture = OutputCapture::new(command.whole_output.take(), None);
+        let last_output = Arc::<Mutex<String>>::default();
+        let writer = last_output.clone();
+        let live = LiveOutput::new(Box::new(move |tail: &str| *writer.lock() = tail.to_owned()));
+        let mut capture = OutputCapture::new(command.whole_output.take(), Some(live));
         capture.keeps_all = true;
         let place = (command.directory.clone(), command.rights);
         let line = command.line.clone();
@@ -144,7 +152,8 @@ impl Exec {
         if let Some(sandbox) = &self.sandbox {
             self.forwards.watch_listeners(sandbox);
         }
-        Ok(self.background.add(NewJob { running, capture, timeout, comparison }, line, place))
+        let job = NewJob { running, capture, timeout, comparison, last_output };
+        Ok(self.background.add(job, line, place))
     }
 
     /// The output since the last call; waits this long for output or the end. `None` if there is no such command.
@@ -199,13 +208,15 @@ impl BackgroundJobs {
         let mut jobs = self.jobs.lock();
         jobs.last += 1;
         let id = format!("bg_{}", jobs.last);
-        let (sender, requests) = mpsc::channel(8);
+        let (sender, receiver) = mpsc::channel(8);
         let cancel = CancellationToken::new();
+        let last_output = started.last_output.clone();
         let (sets_state, state) = watch::channel(RUNNING);
         let status = JobStatus { state: sets_state, jobs: Arc::downgrade(self) };
-        jobs.tasks.spawn(run_job(started, requests, cancel.clone(), status));
+        jobs.tasks.spawn(run_job(started, receiver, cancel.clone(), status));
         let begun = Instant::now();
-        let job = Job { requests: sender, cancel, state, line, begun, directory_and_rights };
+        let job =
+            Job { requests: sender, cancel, state, line, begun, directory_and_rights, last_output };
         jobs.by_id.insert(id.clone(), job);
         let ended = jobs.by_id.iter().filter(|(_, job)| job.state() == ENDED);
         let ended: Vec<String> = ended.map(|(id, _)| id.clone()).collect();
@@ -226,6 +237,7 @@ impl BackgroundJobs {
             id: id.clone(),
             line: job.line.clone(),
             time: Some(job.begun.elapsed()),
+            last_output: job.last_output.lock().clone(),
         };
         running.into_iter().map(command).collect()
     }
@@ -292,7 +304,7 @@ async fn run_job(
     cancel: CancellationToken,
     job_status: JobStatus,
 ) {
-    let NewJob { mut running, mut capture, timeout, comparison } = started;
+    let NewJob { mut running, mut capture, timeout, comparison, .. } = started;
     let begun = Instant::now();
     let deadline = begun + timeout.unwrap_or(UNLIMITED);
     let mut request: Option<OutputRequest> = None;
@@ -300,6 +312,7 @@ async fn run_job(
     let (ended, status) = loop {
         let until = request.as_ref().map_or(begun + UNLIMITED, |request| request.until);
         let has_request = request.is_some();
+        let due = capture.live.as_ref().and_then(LiveOutput::next_notification);
         tokio::select! {
             biased;
             () = cancel.cancelled() => break (EndReason::Cancelled, None),
@@ -319,6 +332,9 @@ async fn run_job(
                 if let Some(request) = request.take() {
                     _ = request.answer.send(take_output(&mut capture, begun.elapsed(), None));
                 }
+            }
+            () = sleep_until(due.unwrap_or(deadline)), if due.is_some() => {
+                capture.live.iter_mut().for_each(LiveOutput::notify_watcher);
             }
             step = running.read_or_wait(&mut capture) => match step {
                 Ok(Some(status)) => break (EndReason::Exited, Some(status)),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Event, EventBody, EventHeader, FORMAT_VERSION, MAIN_AGENT, WorkPosition};
 use crate::mask::{MASK, Masker};
+use crate::spending::Spending;
 use parking_lot::Mutex;
 
 /// An event as sinks receive it: masked, and serialised once for all of them.
@@ -22,8 +23,9 @@ pub trait Sink: Send {
     /// Takes the next event of a sub-agent. Sinks that follow only the main agent ignore it.
     fn receive_from_subagent(&mut self, _stamped: &StampedEvent) {}
 
-    /// Takes the earlier events of a resumed session; called once, before its next event.
-    fn receive_recorded(&mut self, _events: &[&Event]) {}
+    /// Takes the earlier events of a resumed session, and what all of it has cost, with its sub-agents and the
+    /// turns that a rewind removed; called once, before its next event.
+    fn receive_recorded(&mut self, _events: &[&Event], _spending: Spending) {}
 }
 
 /// The time, injected so that tests control it.

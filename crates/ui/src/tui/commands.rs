@@ -133,7 +133,12 @@ pub const COMMANDS: &[Command] = {
             .with_timing(Idle),
         command(Clear, "clear", "", "begin a new session; this one stays recorded")
             .with_timing(OpensSession),
-        command(Tasks, "tasks", "[stop ID]", "the commands that run in the background; end one"),
+        command(
+            Tasks,
+            "tasks",
+            "[stop ID]",
+            "the commands in the background, with their last lines; end one",
+        ),
         command(Trace, "trace", "", "the timeline of this session, step by step"),
         command(Copy, "copy", "", "copy the last answer"),
         command(Export, "export", "[FILE]", "write the conversation to a file, as Markdown"),
@@ -167,7 +172,7 @@ pub const COMMANDS: &[Command] = {
         )
         .with_timing(StartsWork("connecting")),
         command(Effort, "effort", "[EFFORT]", "how much the model reasons, or change it"),
-        command(Cost, "cost", "", "tokens and money since this conversation was opened"),
+        command(Cost, "cost", "", "tokens and money of this session"),
         command(Init, "init", "[TEXT]", "write or update the rules file of the project")
             .with_timing(StartsWork("starting")),
         command(AddDir, "add-dir", "PATH", "a further directory that the agent may work in")

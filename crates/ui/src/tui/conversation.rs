@@ -76,7 +76,6 @@ pub(super) struct Conversation {
     pub(super) compacts_at: Option<u64>,
     /// Answers of sub-agents are included.
     pub(super) spending: Spending,
-    earlier_spending: Spending,
     pub(super) running_cost_usd: Option<f64>,
     /// The previous session is on the screen.
     follows_session: bool,

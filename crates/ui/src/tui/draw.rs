@@ -146,7 +146,12 @@ impl State {
 
     /// Queued messages, and running commands of the user, in at most `room` lines.
     fn queue_lines(&self, options: RenderOptions, room: usize) -> Vec<Line<'static>> {
-        let queued = self.visible_queue().map(|message| ("queued", message));
+        let next = match self.conversation.turn.as_ref().map(|turn| &turn.activity) {
+            Some(TurnActivity::Calling(_) | TurnActivity::Asking) => "after this call",
+            Some(TurnActivity::Consulting(_)) | None => "queued",
+            Some(_) => "after this answer",
+        };
+        let queued = self.visible_queue().map(|message| (next, message));
         let after = if self.is_idle() { "after your command" } else { "after this turn" };
         let follow_ups = self.follow_ups.iter().map(|message| (after, message));
         let messages: Vec<_> = queued.chain(follow_ups).collect();
@@ -340,7 +345,8 @@ impl State {
                 })
             }
             Focus::Composer if is_busy && self.has_queued_message() => {
-                Some(format!("{escape} stops · {} edits the queued message", key(KeyAction::Up)))
+                let edit = key(KeyAction::Up);
+                Some(format!("{escape} stops · {edit} edits it · {escape} {send} sends it now"))
             }
             Focus::Composer | Focus::Question => is_busy.then(|| format!("{escape} stops")),
         };

@@ -34,6 +34,7 @@ use agent_protocol::model::ContextWindow;
 use agent_protocol::prompt::Prompts;
 use agent_protocol::provider::Effort;
 use agent_protocol::question::UserAnswer;
+use agent_protocol::spending::Spending;
 
 /// A second Ctrl-C within this time quits.
 const DOUBLE_PRESS: Duration = Duration::from_secs(2);
@@ -102,7 +103,8 @@ pub enum ChatRequest {
 pub enum ChatUpdate {
     Event(Box<Event>),
     /// The earlier events of a resumed session.
-    RecordedEvents(Vec<Event>),
+    /// What they cost comes with them: they are not all events of the session.
+    RecordedEvents(Vec<Event>, Spending),
     NewSession,
     /// The session continues after a rewind.
     SessionReopened,
@@ -409,11 +411,11 @@ impl State {
     fn apply_update(&mut self, update: ChatUpdate) -> Vec<Action> {
         match update {
             ChatUpdate::Event(event) => return self.apply_event(&event),
-            ChatUpdate::RecordedEvents(events) => {
+            ChatUpdate::RecordedEvents(events, spending) => {
                 for event in &events {
                     self.conversation.apply(event, self.now);
                 }
-                self.conversation.mark_as_history();
+                self.conversation.mark_as_history(spending);
             }
             ChatUpdate::NewSession | ChatUpdate::SessionReopened => {
                 let is_reopened = matches!(update, ChatUpdate::SessionReopened);

@@ -123,7 +123,7 @@ impl Conversation {
         lines.extend(shown.iter().map(|call| self.agent_row(call, n_calls > 1, options)));
         if let n_hidden @ 1.. = hidden.len() {
             let n_done = hidden.iter().filter(|call| self.is_agent_done(call)).count();
-            let more = format!("  … {n_hidden} more ({n_done} done)");
+            let more = format!("  … {n_hidden} more ({n_done} ended)");
             lines.push(options.cut_line(&more, StyleRole::Quiet));
         }
         lines.truncate(room);

@@ -17,7 +17,6 @@ impl Conversation {
             follows_session: true,
             prints_each_call: other.prints_each_call,
             is_reopened,
-            earlier_spending: if is_reopened { other.spending } else { Spending::default() },
             ..Self::default()
         }
     }
@@ -113,7 +112,7 @@ impl Conversation {
     }
 
     /// Only the last turns are printed; the viewer shows the rest.
-    pub(in crate::tui) fn mark_as_history(&mut self) {
+    pub(in crate::tui) fn mark_as_history(&mut self, spending: Spending) {
         self.is_cut_off = self.turn.take().is_some();
         // Facts about earlier sessions are outdated.
         self.cells.retain(|cell| !matches!(cell, Cell::SessionHeader(_)));
@@ -125,7 +124,7 @@ impl Conversation {
             let text = format!("{from} earlier items are not printed again; Ctrl-T shows them");
             self.cells.insert(from, Cell::Note(Tone::Quiet, text));
         }
-        self.spending = self.earlier_spending;
+        self.spending = spending;
         self.running_cost_usd = None;
     }
 

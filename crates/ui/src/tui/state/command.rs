@@ -194,7 +194,7 @@ impl State {
             }
             CommandAction::Cost => {
                 let text = self.cost_in_words();
-                self.show_page("Since this conversation was opened", text, PagePlace::Conversation);
+                self.show_page("This session", text, PagePlace::Conversation);
             }
             CommandAction::Context => {
                 let text = self.conversation.context_in_words();
