@@ -11,7 +11,9 @@ use super::checkpoints::checkpoint_settings;
 use super::{HostPrograms, OpenError, Storage, find_failing_check, revert_unfinished};
 use crate::config::{AGENT_DIR, LoadedConfig, UserDirs};
 use agent_host::exec::git::Git;
-use agent_host::workspace::{FileHistory, copy_directory, copy_paths, is_below_link};
+use agent_host::workspace::{
+    FileHistory, copy_directory, copy_paths, is_below_link, shares_content,
+};
 use agent_protocol::disk;
 
 const MAX_NAME: usize = 60;
@@ -136,22 +138,19 @@ impl ProjectCopies {
         (copy, made.await)
     }
 
-    /// Copies what `[worktree]` names, and runs its command. A copy that cannot be completed is removed.
+    /// Copies what `[worktree]` names, where the file system shares the contents also all that git ignores, and runs its
+    /// command. A copy that cannot be completed is removed.
     pub async fn prepare(
         &self,
         (copy, made): (WorkCopy, io::Result<()>),
         cancel: &CancellationToken,
     ) -> Result<WorkCopy, OpenError> {
-        let config = &self.loaded.config.worktree;
-        let named = config.copy.iter().map(PathBuf::from).chain([PathBuf::from(AGENT_DIR)]);
-        let is_inside =
-            |path: &PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
-        // What git knows is there.
-        let is_missing = |path: &PathBuf| copy.root.join(path).symlink_metadata().is_err();
-        let named: Vec<PathBuf> =
-            named.filter(|path| is_inside(path) && is_missing(path)).collect();
-        let made = made.and_then(|()| copy_paths(&self.project, &copy.root, &named));
-        let why = match (made, &config.setup) {
+        let root = copy.root.clone();
+        let made = match made {
+            Ok(()) => self.run_blocking(move |copies| copies.copy_needs(&root)).await,
+            failed => failed,
+        };
+        let why = match (made, &self.loaded.config.worktree.setup) {
             (Err(error), _) => format!("the copy of the project: {error}"),
             (Ok(()), None) => return Ok(copy),
             (Ok(()), Some(setup)) => {
@@ -166,6 +165,28 @@ impl ProjectCopies {
         };
         self.remove(&copy);
         Err(usage(why))
+    }
+
+    /// Copies what `[worktree]` names, and, where the file system shares the contents, what git ignores in the project.
+    fn copy_needs(&self, root: &Path) -> io::Result<()> {
+        let named = self.loaded.config.worktree.copy.iter().map(PathBuf::from);
+        let is_inside =
+            |path: &PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
+        // What git knows is there.
+        let is_missing = |path: &PathBuf| root.join(path).symlink_metadata().is_err();
+        let named = named.chain([PathBuf::from(AGENT_DIR)]);
+        let named: Vec<PathBuf> =
+            named.filter(|path| is_inside(path) && is_missing(path)).collect();
+        copy_paths(&self.project, root, &named)?;
+        let is_shared = |head: PathBuf| shares_content(&head, &self.place);
+        if self.top.is_some() && self.git.git_path(&self.project, "HEAD").is_ok_and(is_shared) {
+            let ignored = self.git.ignored_paths(&self.project)?;
+            for path in ignored.into_iter().filter(is_missing) {
+                // Nobody asked for it: what cannot be read is left out.
+                _ = copy_paths(&self.project, root, &[path]);
+            }
+        }
+        Ok(())
     }
 
     /// A new session with the conversation of another one up to this turn (`None`: all of it), in a copy with the files

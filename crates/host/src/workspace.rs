@@ -34,7 +34,7 @@ pub use checkpoint::{
     copy_journal,
 };
 pub use diff::{Diff, DiffSize};
-pub use directory_copy::{copy_directory, copy_paths, is_below_link};
+pub use directory_copy::{copy_directory, copy_paths, is_below_link, shares_content};
 pub use images::{ImageData, ImageKind, ImageStore};
 pub use leftovers::FileStamp;
 pub use open::WalkBase;

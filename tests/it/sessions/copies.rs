@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use crate::support::server::{Server, sse_calls, sse_text};
-use crate::support::{Test, has, processes_in, signal, wait_for};
+use crate::support::{Done, Test, has, processes_in, say, signal, wait_for};
 
 /// A repository with one commit of the files of the test.
 fn committed(test: Test) -> Test {
@@ -547,4 +547,37 @@ fn files(test: &Test) -> Vec<(std::ffi::OsString, Vec<u8>)> {
     let mut files: Vec<_> = files.collect();
     files.sort();
     files
+}
+
+/// The mount ends with its namespace.
+#[test]
+fn worktree_shares_ignored_files_where_the_file_system_can() {
+    let name = "worktree_shares_ignored_files_where_the_file_system_can";
+    if !["git", "mkfs.btrfs", "unshare"].iter().all(|program| has(program, name)) {
+        return;
+    }
+    let test = Test::new();
+    let script = r#"
+        truncate -s 200M image && mkfs.btrfs -q image && mkdir disk && mount -o loop image disk || exit 99
+        set -e
+        mkdir disk/home disk/p; cd disk/p; export HOME=$PWD/../home XDG_RUNTIME_DIR=$PWD/../home
+        git init -q; echo node_modules >.gitignore; git add .
+        git -c user.name=t -c user.email=t@t commit -qm first
+        mkdir -p node_modules/x; head -c 60M /dev/urandom >node_modules/x/big; ln -s big node_modules/x/link
+        printf '%s\n---\ntext: done' 'call: Bash {"command": "cmp node_modules/x/big node_modules/x/link && touch new"}' >../script
+        sync; before=$(df --output=used -m . | tail -1)
+        "$0" run --yolo --worktree w --model script:../script task
+        sync; echo "$(ls ../home/.cache/agent/worktrees/*/w) grew $(($(df --output=used -m . | tail -1) - before))"
+    "#;
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--mount", "bash", "-c", script]);
+    command.arg(test.command(&[]).get_program()).current_dir(test.root().parent().unwrap());
+    let done = Done::new(&command.output().unwrap());
+    if done.code == Some(99) || done.stderr.contains("unshare") {
+        return say("SKIPPED: a file system that shares contents: it can not be mounted here");
+    }
+    let done = done.expect_code(0);
+    assert!(done.stdout.contains("done\nnew\nnode_modules grew "), "{}", done.stdout);
+    let grown = done.stdout.split_whitespace().last().unwrap();
+    assert!(grown.parse::<u32>().unwrap() < 30, "{}", done.stdout);
 }

@@ -94,8 +94,16 @@ impl Git {
     /// The tracked files of a working tree, and those that are neither tracked nor ignored, relative to it. A nested
     /// repository is one path.
     pub fn project_files(&self, work_tree: &Path) -> io::Result<Vec<PathBuf>> {
-        let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
-        let listed = self.run(work_tree, &arguments)?;
+        self.list_files(work_tree, &["--cached", "--others", "--exclude-standard"])
+    }
+
+    /// The ignored files of a working tree, relative to it; a directory of which all is ignored is one path.
+    pub fn ignored_paths(&self, work_tree: &Path) -> io::Result<Vec<PathBuf>> {
+        self.list_files(work_tree, &["--others", "--ignored", "--exclude-standard", "--directory"])
+    }
+
+    fn list_files(&self, work_tree: &Path, which: &[&str]) -> io::Result<Vec<PathBuf>> {
+        let listed = self.run(work_tree, &[&["ls-files", "-z"], which].concat())?;
         let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         let mut files: Vec<PathBuf> =
             names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect();
