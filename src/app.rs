@@ -272,13 +272,13 @@ impl Clock for SystemClock {
 }
 
 impl Session {
-    /// Opens a session. `faces` receive its events; no request is sent yet.
+    /// Opens a session. `front_ends` receive its events; no request is sent yet.
     pub async fn open(
         options: Options,
         control: SessionControl,
-        faces: Vec<Box<dyn Sink>>,
+        front_ends: Vec<Box<dyn Sink>>,
     ) -> Result<Self, OpenError> {
-        Self::open_with(options, control, faces, SessionParts::default()).await
+        Self::open_with(options, control, front_ends, SessionParts::default()).await
     }
 
     pub fn id(&self) -> &str {

@@ -103,11 +103,11 @@ impl Session {
     pub(super) async fn open_with(
         options: Options,
         control: SessionControl,
-        faces: Vec<Box<dyn Sink>>,
+        front_ends: Vec<Box<dyn Sink>>,
         parts: SessionParts,
     ) -> Result<Self, OpenError> {
         let mut prepared = Box::pin(PreparedSession::prepare(options, parts, &control)).await?;
-        let recording = prepared.open_recording(faces)?;
+        let recording = prepared.open_recording(front_ends)?;
         prepared.assemble(recording, control)
     }
 }
@@ -196,7 +196,10 @@ impl PreparedSession {
     }
 
     /// Opens the log, with the mode that it records.
-    fn open_recording(&mut self, faces: Vec<Box<dyn Sink>>) -> Result<SessionRecording, OpenError> {
+    fn open_recording(
+        &mut self,
+        front_ends: Vec<Box<dyn Sink>>,
+    ) -> Result<SessionRecording, OpenError> {
         let root = self.options.project.as_deref().unwrap_or(self.workspace.root());
         let storage = session_storage(&self.options, root);
         let is_ephemeral = self.options.ephemeral || storage.is_ephemeral;
@@ -214,7 +217,7 @@ impl PreparedSession {
         }
         let seq = loaded.as_ref().map_or(0, |loaded| loaded.events.len() as u64);
         let summary = SummarySink::default();
-        let sinks = build_sinks(log, &summary, self.learning.as_ref(), faces, loaded.as_ref());
+        let sinks = build_sinks(log, &summary, self.learning.as_ref(), front_ends, loaded.as_ref());
         let events = EventStream::new(id, seq, Arc::new(SystemClock), self.masker.clone(), sinks);
         Ok(SessionRecording { storage, is_ephemeral, loaded, events, summary })
     }
@@ -401,19 +404,19 @@ fn open_log(
     Ok((log, None, id))
 }
 
-/// The log comes first. Faces receive the earlier events of a resumed session.
+/// The log comes first. Front ends receive the earlier events of a resumed session.
 fn build_sinks(
     log: Option<Log>,
     summary: &SummarySink,
     learning: Option<&SessionLearning>,
-    mut faces: Vec<Box<dyn Sink>>,
+    mut front_ends: Vec<Box<dyn Sink>>,
     loaded: Option<&LoadedSession>,
 ) -> Vec<Box<dyn Sink>> {
     if let Some(loaded) = loaded {
         let live = agent_record::live_events(&loaded.events);
         let spending = agent_record::summary(&loaded.events).spending;
-        for face in &mut faces {
-            face.receive_recorded(&live, spending);
+        for front_end in &mut front_ends {
+            front_end.receive_recorded(&live, spending);
         }
     }
     let mut sinks: Vec<Box<dyn Sink>> = Vec::new();
@@ -422,7 +425,7 @@ fn build_sinks(
     sinks.extend(log.map(|log| Box::new(log) as Box<dyn Sink>));
     sinks.push(Box::new(summary.clone()));
     sinks.extend(learning.map(|learning| Box::new(learning.sink()) as Box<dyn Sink>));
-    sinks.extend(faces);
+    sinks.extend(front_ends);
     sinks
 }
 

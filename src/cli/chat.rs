@@ -87,8 +87,8 @@ pub(super) fn start_display(root: &Path, config: &LoadedConfig) -> Result<Chat, 
     let settings = chat_settings(&RunArgs::default(), config, &places)?;
     let has_screen =
         tui::is_interactive() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
-    let arrangement = if has_screen { DisplayMode::Screen } else { DisplayMode::PlainOutput };
-    start_screen(settings, arrangement)
+    let display_mode = if has_screen { DisplayMode::Screen } else { DisplayMode::PlainOutput };
+    start_screen(settings, display_mode)
 }
 
 fn chat_options(args: &RunArgs) -> Result<Options, OpenError> {

@@ -426,7 +426,8 @@ pub struct Web {
 pub struct Ui {
     /// `auto` queries the terminal's background; `dark`, `light`.
     pub theme: UiTheme,
-    /// The items of the status line, in order: `mode`, `context`, `cost`, `model`, `branch`.
+    /// The items of the status line, in order: `mode`, `background`, `context`, `cost`, `model`,
+    /// `branch`.
     pub statusline: Vec<String>,
     /// Notify when a long turn has ended, or a question waits, and the window has no focus.
     pub notifications: bool,

@@ -1,7 +1,7 @@
-//! The main loop: think → validate and act → evaluate → reflect → decide.
+//! The main loop: think → act → evaluate → (ask for a reflection) → decide → carry the decision out.
 //!
-//! The registry validates and runs calls, [`evaluate`](evaluate()) writes the evidence into the [`State`],
-//! `reflect` derives a control decision from it, and the kernel carries the decision out. Facts are emitted
+//! The registry validates and runs calls, [`evaluate`](evaluate()) writes the evidence into the [`RecoveryState`],
+//! `choose_decision` derives a control decision from it, and the kernel carries the decision out. Facts are emitted
 //! as events where they happen; HTTP, terminals and files are unknown here.
 
 mod answer_guard;
@@ -13,6 +13,7 @@ mod classify;
 mod compaction;
 mod completion;
 mod consult;
+mod decision;
 mod directives;
 mod ending;
 mod evaluate;
@@ -22,7 +23,6 @@ mod message;
 mod nested_rules;
 mod recall;
 mod recover;
-mod reflect;
 mod request;
 mod small_window;
 mod spend;
@@ -45,7 +45,7 @@ pub use message::{Attachment, ExpandedMessage, MessageExpander};
 pub use recall::LessonMemory;
 use spend::ModelCost;
 pub use spend::{ConfiguredModel, Price};
-use state::State;
+use state::RecoveryState;
 pub use sub_agent::{CallIds, SessionModels, SubAgent};
 use think::ModelView;
 use turn::Turn;
@@ -220,7 +220,7 @@ impl Kernel {
                 Err(ending) => break ending,
             };
             let accepted = if reply.calls.is_empty() || !is_complete_reply(&reply) {
-                match self.handle_answer(&mut turn, &reply).await {
+                match self.handle_final_text(&mut turn, &reply).await {
                     Some(ending) => self.ask_stop_hooks(&mut turn, ending).await,
                     None => None,
                 }
@@ -283,7 +283,7 @@ impl Kernel {
 
     fn new_turn(&self, goal: &str, mentions: Mentions) -> Turn {
         let started = self.parts.events.clock().now();
-        Turn::new(started, State::new(self.parts.recovery), goal.to_owned(), mentions)
+        Turn::new(started, RecoveryState::new(self.parts.recovery), goal.to_owned(), mentions)
     }
 
     fn update_spend_limit(&self, turn: &mut Turn) {
@@ -368,14 +368,14 @@ impl Kernel {
 
     /// Messages stay undelivered after an interrupt.
     async fn deliver_user_messages(&mut self, turn: &mut Turn) {
-        let n_drops = self.parts.control.n_drops();
+        let n_withdrawals = self.parts.control.n_withdrawals();
         let mut messages = VecDeque::from(self.parts.control.drain_user_messages());
         while let Some(message) = messages.pop_front() {
             let texts = match self.ask_prompt_hooks(message.text.as_str()).await {
                 Ok(texts) => texts,
                 Err(_) if self.parts.control.interrupt_cause().is_some() => {
                     messages.push_front(message);
-                    return self.parts.control.requeue_messages(messages, n_drops);
+                    return self.parts.control.requeue_messages(messages, n_withdrawals);
                 }
                 Err((_, why)) => {
                     self.reject_steering_message(message.text, "hook", why);
@@ -386,7 +386,7 @@ impl Kernel {
             if let Some(why) = expanded.refusal {
                 if self.parts.control.interrupt_cause().is_some() {
                     messages.push_front(message);
-                    return self.parts.control.requeue_messages(messages, n_drops);
+                    return self.parts.control.requeue_messages(messages, n_withdrawals);
                 }
                 self.reject_steering_message(message.text, "mention", why);
                 continue;

@@ -73,7 +73,8 @@ pub struct Envelope {
 pub struct ResultContext {
     /// The directory that relative paths are relative to, itself relative to the project root.
     pub cwd: String,
-    /// The input as received, plus the injected lock values, without defaults.
+    /// The input with the tool's own names of parameters, and the state that a change expects of its file; without
+    /// defaults.
     pub params_input: Object,
     /// The resolved path, relative to the project root.
     #[serde(default, skip_serializing_if = "Option::is_none")]

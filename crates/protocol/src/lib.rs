@@ -1,4 +1,5 @@
-//! The shared vocabulary: the types that the crates exchange, and helpers for files.
+//! The shared vocabulary: the types that the crates exchange, the interfaces that they implement for each other, and
+//! what several of them need: masking, files, words for the user.
 //!
 //! Reading order: [`message`] and [`tool`] (conversation and calls), [`model`] (the interface to models),
 //! [`envelope`] (tool results), [`control`] (decisions and endings), [`event`] (the event stream and the

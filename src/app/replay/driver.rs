@@ -229,8 +229,8 @@ impl ReplayDriver<'_> {
         }
         self.state.lock().control = control.clone();
         let parts = self.session_parts(now);
-        let face = Box::new(self.state.clone());
-        let session = Session::open_with(options, control, vec![face], parts).await?;
+        let front_end = Box::new(self.state.clone());
+        let session = Session::open_with(options, control, vec![front_end], parts).await?;
         if !session.exec().is_sandboxed() && self.runs_commands() {
             return Err(OpenError::Usage(
                 "the session ran commands, and a replay runs them only in the sandbox, which is not available here; \

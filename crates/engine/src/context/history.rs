@@ -34,7 +34,7 @@ pub struct History {
     bytes: usize,
     /// Place of the next message.
     pub place: WorkPosition,
-    /// Messages at the front that replace older ones.
+    /// The number of messages at the front that stand for older ones, such as a summary.
     front_length: usize,
     /// All summaries, including those that were replaced by one line.
     pub(super) summaries: Vec<String>,

@@ -1,7 +1,7 @@
 //! Classifies the error of an envelope: its signal, category, and chain of failures.
 
 use super::loop_detector::FailedCommand;
-use super::state::State;
+use super::state::RecoveryState;
 use agent_protocol::control::{CauseCategory, FailureSignal, LastFailure};
 use agent_protocol::envelope::{Envelope, ErrorClass, ErrorCode, ToolError};
 use agent_protocol::message::ToolCall;
@@ -31,7 +31,7 @@ pub(super) fn chain_key(call: &ToolCall, envelope: &Envelope, effect: Option<&Ef
 
 /// `None` if the error is only an observation.
 pub(super) fn classify_failure(
-    state: &mut State,
+    state: &mut RecoveryState,
     chain: String,
     call: &ToolCall,
     envelope: &Envelope,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::TurnLimits;
 use super::answer_schema::AnswerSchema;
 use super::checks::{CheckFailure, FailedCheck, PassedCheck};
-use super::state::State;
+use super::state::RecoveryState;
 use crate::registry::{MissingPermission, ToolCallResult};
 use agent_protocol::control::{CauseCategory, Ending, FailureSignal};
 use agent_protocol::envelope::Verdict;
@@ -202,7 +202,7 @@ impl Completion {
     }
 
     /// The ending if no decision is left.
-    pub(super) fn failure_ending(&self, state: &State) -> Ending {
+    pub(super) fn failure_ending(&self, state: &RecoveryState) -> Ending {
         let signal = state.last_failure.as_ref().map(|failure| failure.signal);
         let has_failed_check = signal == Some(FailureSignal::CheckFailed)
             || self.check_outcome == Some(CheckOutcome::Failed);
@@ -233,7 +233,7 @@ impl Completion {
         &self,
         ending: Ending,
         errors: &[String],
-        state: &State,
+        state: &RecoveryState,
         evidence: &str,
     ) -> FailureReport {
         let mut attempts: Vec<FailedAttempt> = state
@@ -267,7 +267,7 @@ pub(super) fn check_chain_key(command: &str) -> String {
     format!("check `{command}`")
 }
 
-fn next_steps(ending: Ending, state: &State) -> Vec<String> {
+fn next_steps(ending: Ending, state: &RecoveryState) -> Vec<String> {
     let failure = state.last_failure.as_ref();
     let category = failure.map(|failure| failure.category);
     let advice = match (ending, category) {

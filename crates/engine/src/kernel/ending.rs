@@ -16,7 +16,11 @@ const MAX_CONTINUATIONS: u32 = 3;
 
 impl Kernel {
     /// The answer has no executable calls: it is a candidate for the final answer, or unusable.
-    pub(super) async fn handle_answer(&mut self, turn: &mut Turn, reply: &Reply) -> Option<Ending> {
+    pub(super) async fn handle_final_text(
+        &mut self,
+        turn: &mut Turn,
+        reply: &Reply,
+    ) -> Option<Ending> {
         const EMPTY: Prompt = Prompt::named("feedback/empty.md");
         const CUT_OFF: Prompt = Prompt::named("feedback/cut_off.md");
         const REFUSED: Prompt = Prompt::named("feedback/refused.md");

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::classify::{chain_key, classify_failure, failure_from_observation};
-use super::state::{FailedCall, FailureChain, REPETITION_CHAIN, State};
+use super::state::{FailedCall, FailureChain, REPETITION_CHAIN, RecoveryState};
 use crate::registry::ToolCallResult;
 use agent_protocol::control::{CauseCategory, FailureSignal, LastFailure};
 use agent_protocol::envelope::ErrorCode;
@@ -38,7 +38,7 @@ pub(crate) enum RoundOutcome<'a> {
 const LOOP_CHAIN: &str = "circle";
 const BAD_ANSWER_CHAIN: &str = "answer: unusable";
 
-pub(crate) fn evaluate(state: &mut State, round: &RoundOutcome<'_>) {
+pub(crate) fn evaluate(state: &mut RecoveryState, round: &RoundOutcome<'_>) {
     match round {
         RoundOutcome::Calls { calls, results } => evaluate_calls(state, calls, results),
         RoundOutcome::KernelCall { call, result } => evaluate_kernel_call(state, call, result),
@@ -59,7 +59,7 @@ pub(crate) fn evaluate(state: &mut State, round: &RoundOutcome<'_>) {
     }
 }
 
-fn evaluate_calls(state: &mut State, calls: &[ToolCall], results: &[ToolCallResult]) {
+fn evaluate_calls(state: &mut RecoveryState, calls: &[ToolCall], results: &[ToolCallResult]) {
     let mut failures = Vec::new();
     let mut failed_calls = Vec::new();
     let mut any_success = false;
@@ -131,7 +131,7 @@ fn failed_call(call: &ToolCall, parent: &ToolCall, result: &ToolCallResult) -> F
 }
 
 /// Consecutive guesses, each with a new target, are one chain until something succeeds.
-fn join_previous_chain(state: &State, failure: &mut LastFailure) {
+fn join_previous_chain(state: &RecoveryState, failure: &mut LastFailure) {
     if let Some(before) = &state.last_failure
         && before.signature == failure.signature
         && !state.chains.contains_key(&failure.chain)
@@ -141,7 +141,7 @@ fn join_previous_chain(state: &State, failure: &mut LastFailure) {
 }
 
 /// The result of a call of the kernel belongs to the chain of the failed call.
-fn evaluate_kernel_call(state: &mut State, call: &ToolCall, result: &ToolCallResult) {
+fn evaluate_kernel_call(state: &mut RecoveryState, call: &ToolCall, result: &ToolCallResult) {
     let Some(before) = state.last_failure.take() else { return };
     let envelope = &result.envelope;
     if before.remedy.is_some() && envelope.error().is_some() {
@@ -186,7 +186,7 @@ fn evaluate_kernel_call(state: &mut State, call: &ToolCall, result: &ToolCallRes
 }
 
 /// Apart from the counted retry, the state is as if the remedy had not been tried.
-fn discard_remedy(state: &mut State, before: LastFailure) {
+fn discard_remedy(state: &mut RecoveryState, before: LastFailure) {
     if state.failed_call.take_if(|failed| failed.was_observed).is_some() {
         state.close_chain(&before.chain);
         state.step_success = true;
@@ -198,12 +198,12 @@ fn discard_remedy(state: &mut State, before: LastFailure) {
 
 /// False: another failure represents the round, or no retry is left.
 pub(crate) fn attach_remedy(
-    state: &mut State,
+    state: &mut RecoveryState,
     call: &ToolCall,
     result: &ToolCallResult,
     remedy: &Remedy,
 ) -> bool {
-    let is_left = |state: &State, chain: &str| {
+    let is_left = |state: &RecoveryState, chain: &str| {
         let retries = state.chains.get(chain).map_or(0, |chain| chain.retries);
         retries < state.limits.max_step_retries
     };
@@ -245,7 +245,7 @@ fn failure_without_call(signal: FailureSignal, chain: &str, message: String) -> 
 }
 
 /// `round`: the calls and their failures if none succeeded; empty if something was tried differently.
-fn record_failures(state: &mut State, failures: Vec<LastFailure>, round: String) {
+fn record_failures(state: &mut RecoveryState, failures: Vec<LastFailure>, round: String) {
     for failure in &failures {
         let chain = state.chains.entry(failure.chain.clone()).or_insert_with(|| FailureChain {
             signature: failure.signature.clone(),

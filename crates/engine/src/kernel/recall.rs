@@ -1,7 +1,7 @@
 //! Uses lessons of earlier sessions: at the start of a task, after a failed call, and in the evidence of a
 //! reflection.
 //!
-//! Without lessons no token and no event is added. The kernel applies a lesson's fix only if `reflect` decides
+//! Without lessons no token and no event is added. The kernel applies a lesson's fix only if `choose_decision` decides
 //! so and the registry permits it; otherwise the model receives the lesson.
 
 use std::collections::BTreeSet;

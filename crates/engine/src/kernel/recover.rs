@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::consult::ConsultPrompt;
+use super::decision::choose_decision;
 use super::evaluate::RoundOutcome;
 use super::recall::{is_same_call, list_lessons};
-use super::reflect::reflect;
 use super::turn::Turn;
 use super::{Kernel, has_completed, shorten_evidence};
 use crate::registry::{MissingPermission, ToolCallResult};
@@ -86,7 +86,7 @@ impl Kernel {
     }
 
     fn decide(&mut self, turn: &mut Turn) -> Result<ControlDecision, Ending> {
-        let (decision, reason) = reflect(&turn.state);
+        let (decision, reason) = choose_decision(&turn.state);
         let Some(decision) = decision else {
             turn.errors.push(reason);
             return Err(turn.completion.failure_ending(&turn.state));

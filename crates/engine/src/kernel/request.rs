@@ -31,7 +31,7 @@ pub(super) struct PendingRequest<'a> {
 }
 
 impl<'a> PendingRequest<'a> {
-    /// Limits the answer.
+    /// Limits the length of the answer, and emits `model.requested`.
     pub(super) fn new(
         events: &'a EventStream,
         configured_model: &'a ConfiguredModel,

@@ -70,9 +70,9 @@ impl FailedCall {
     }
 }
 
-/// The input of the decisions.
+/// What the decisions of one turn depend on: its failures, and the counters with their limits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct RecoveryState {
     /// The last round achieved its purpose.
     pub(crate) step_success: bool,
     pub(crate) last_failure: Option<LastFailure>,
@@ -96,7 +96,7 @@ pub(crate) struct State {
     pub(crate) loop_detector: LoopDetector,
 }
 
-impl State {
+impl RecoveryState {
     pub(crate) fn new(limits: Recovery) -> Self {
         Self { step_success: true, limits, ..Self::default() }
     }

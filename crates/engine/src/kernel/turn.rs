@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::completion::Completion;
 use super::recall::TurnLessons;
 use super::spend::ModelCost;
-use super::state::State;
+use super::state::RecoveryState;
 use crate::context::Mentions;
 use agent_protocol::message::ToolCall;
 
@@ -25,7 +25,7 @@ pub(super) struct Turn {
     /// The part of the cost that the turn of the session has paid for a sub-agent.
     pub(super) charged: ModelCost,
     pub(super) errors: Vec<String>,
-    pub(super) state: State,
+    pub(super) state: RecoveryState,
     pub(super) reflection_input: ReflectionInput,
     pub(super) kernel_calls: KernelCalls,
     pub(super) lessons: TurnLessons,
@@ -120,7 +120,12 @@ pub(super) struct PendingMessages {
 }
 
 impl Turn {
-    pub(super) fn new(started: Instant, state: State, goal: String, mentions: Mentions) -> Self {
+    pub(super) fn new(
+        started: Instant,
+        state: RecoveryState,
+        goal: String,
+        mentions: Mentions,
+    ) -> Self {
         Self {
             started,
             round: 0,

@@ -91,7 +91,8 @@ pub(super) fn describe_notes(ignored: &[String], correction: Option<&str>) -> St
     words
 }
 
-/// A call of `BashOutput` (`id`, `wait_ms`) or `BashKill` (`id`), which were tools, as a call of Bash.
+/// A call of `BashOutput` (`id`, `wait_ms`) or `BashKill` (`id`), tools that models know from other agents, as a call of
+/// Bash.
 pub(super) fn as_bash_call(call: &ToolCall) -> Option<ToolCall> {
     let operations = [(BASH_OUTPUT, "background"), (BASH_KILL, "kill")];
     let (_, parameter) = operations.into_iter().find(|(name, _)| *name == call.name)?;

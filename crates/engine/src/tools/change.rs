@@ -189,7 +189,7 @@ fn draft_content(content: &str, cx: &ToolCx, path: &ProjectPath) -> Result<Chang
     let workspace = &cx.workspace;
     if !workspace.exists(path) {
         if let Some(seen) = &cx.expected_snapshot {
-            return Err(workspace.change_conflict(path, seen, None));
+            return Err(workspace.conflict_and_new_snapshot(path, seen, None));
         }
         let new = Some((plain(content).into_owned(), content.as_bytes().to_vec()));
         let (path, changed_lines) = (path.clone(), Vec::new());

@@ -32,7 +32,7 @@ pub(super) use git_state::GitDirs;
 use journal::{Journal, Operation, OperationLock};
 use manifest::{
     IncompleteScan, Manifest, ManifestEntry, ManifestScanner, PathChange, PathName, PathState,
-    RepositoryGuard, TICK, changes_between, stat,
+    RepositoryCheck, TICK, changes_between, stat,
 };
 use outside_changes::KnownFiles;
 use pack::ContentPack;
@@ -227,7 +227,7 @@ impl Checkpoints {
         &self,
         what: &str,
         scope: OperationScope,
-        guard: &RepositoryGuard<'_>,
+        guard: &RepositoryCheck<'_>,
     ) -> OpenOperation {
         let overlap = OperationLock::begin(&self.settings.store);
         let turn = self.state.lock().turn;
@@ -274,7 +274,7 @@ impl Checkpoints {
         &self,
         begun: OpenOperation,
         is_background: bool,
-        guard: &RepositoryGuard<'_>,
+        guard: &RepositoryCheck<'_>,
     ) -> std::io::Result<ChangedFiles> {
         let OpenOperation { operation, scope, time, before, overlap, .. } = begun;
         let (journal_bytes, open_file) = (begun.journal_bytes, begun.open_file);
@@ -471,7 +471,7 @@ impl Checkpoints {
 
     fn take_guarded_manifest(
         &self,
-        guard: &RepositoryGuard<'_>,
+        guard: &RepositoryCheck<'_>,
     ) -> Result<Arc<Manifest>, IncompleteScan> {
         let last = self.state.lock().last.clone();
         let last = last.unwrap_or_else(|| {

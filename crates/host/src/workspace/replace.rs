@@ -46,7 +46,7 @@ pub struct FileContent {
 
 impl Workspace {
     /// The bytes of a file that is to be changed. `NOT_READ` without `seen`, except for an empty file. If the bytes have
-    /// changed `CONFLICT`, unless only operations of the session changed them and the caller `accepts` that.
+    /// changed, it fails with `CONFLICT`, unless only operations of the session changed them and the caller `accepts` that.
     pub fn read_unchanged(
         &self,
         path: &ProjectPath,
@@ -82,7 +82,7 @@ impl Workspace {
                 checkpoints.authors_of_change(path.absolute(), seen, &snapshot.hash)
             });
             if changed_by.is_empty() {
-                return Err(self.change_conflict(path, seen, Some((&stat, &bytes))));
+                return Err(self.conflict_and_new_snapshot(path, seen, Some((&stat, &bytes))));
             }
         }
         Ok(FileContent { bytes, snapshot, changed_by })
@@ -90,7 +90,7 @@ impl Workspace {
 
     /// `CONFLICT`, with the changes since the read if the old bytes are still available: if all are shown, they count as
     /// a read. Else the snapshot is dropped. `now`: `None` if the file was deleted.
-    pub fn change_conflict(
+    pub fn conflict_and_new_snapshot(
         &self,
         path: &ProjectPath,
         seen: &Snapshot,
@@ -199,7 +199,7 @@ impl Workspace {
                 target_folder.sync_folder();
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(self.change_conflict(path, seen, None));
+                return Err(self.conflict_and_new_snapshot(path, seen, None));
             }
             Err(error) => return Err(failed(error)),
         }
@@ -288,7 +288,7 @@ impl Workspace {
             Err(failure) => failure,
             Ok(content) => {
                 let now = Some((&content.snapshot.stat, content.bytes.as_slice()));
-                let failure = self.change_conflict(path, seen, now);
+                let failure = self.conflict_and_new_snapshot(path, seen, now);
                 let message = format!("{}; a program has it open for writing", failure.message);
                 Failure { message, ..failure }
             }

@@ -97,7 +97,7 @@ struct SharedControls {
 #[derive(Debug, Default)]
 struct PendingRequests {
     messages: VecDeque<UserInput>,
-    n_drops: u64,
+    n_withdrawals: u64,
     mode: Option<PermissionMode>,
     /// Id of the call that waits for the user, and the sender of replies.
     open_question: Option<(String, UnboundedSender<UserReply>)>,
@@ -198,18 +198,18 @@ impl SessionControl {
     pub fn discard_messages(&self) {
         let mut requests = self.session.requests.lock();
         requests.messages.clear();
-        requests.n_drops += 1;
+        requests.n_withdrawals += 1;
     }
 
     /// How often messages were dropped so far.
-    pub fn n_drops(&self) -> u64 {
-        self.session.requests.lock().n_drops
+    pub fn n_withdrawals(&self) -> u64 {
+        self.session.requests.lock().n_withdrawals
     }
 
-    /// Puts back messages that could not be delivered, unless messages were dropped since `n_drops`.
-    pub fn requeue_messages(&self, mut messages: VecDeque<UserInput>, n_drops: u64) {
+    /// Puts back messages that could not be delivered, unless messages were dropped since `n_withdrawals`.
+    pub fn requeue_messages(&self, mut messages: VecDeque<UserInput>, n_withdrawals: u64) {
         let mut requests = self.session.requests.lock();
-        if requests.n_drops == n_drops {
+        if requests.n_withdrawals == n_withdrawals {
             messages.append(&mut requests.messages);
             requests.messages = messages;
         }
@@ -356,12 +356,12 @@ mod tests {
         for (is_dropped, n_left) in [(false, 2), (true, 0)] {
             control.queue_message("a".into());
             control.queue_message("b".into());
-            let n_drops = control.n_drops();
+            let n_withdrawals = control.n_withdrawals();
             let taken = control.drain_user_messages();
             if is_dropped {
                 control.discard_messages();
             }
-            control.requeue_messages(taken.into(), n_drops);
+            control.requeue_messages(taken.into(), n_withdrawals);
             assert_eq!(control.drain_user_messages().len(), n_left);
         }
     }

@@ -41,16 +41,16 @@ fn error(code: &str) -> ToolCallResult {
     answer(Some(code), &json!({}))
 }
 
-fn round(state: &mut State, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
+fn round(state: &mut RecoveryState, name: &str, arguments: &str, code: Option<&str>, data: &Value) {
     calls(state, &[call(name, arguments)], &[answer(code, data)]);
 }
 
-fn calls(state: &mut State, calls: &[ToolCall], answers: &[ToolCallResult]) {
+fn calls(state: &mut RecoveryState, calls: &[ToolCall], answers: &[ToolCallResult]) {
     evaluate(state, &RoundOutcome::Calls { calls, results: answers });
 }
 
-fn new() -> State {
-    State::new(Recovery::default())
+fn new() -> RecoveryState {
+    RecoveryState::new(Recovery::default())
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn repeated_batch_of_failing_calls_counts_as_identical() {
 #[test]
 fn successive_guesses_are_one_chain_until_a_success() {
     let mut state = new();
-    let guess = |state: &mut State, path: &str| {
+    let guess = |state: &mut RecoveryState, path: &str| {
         let mut envelope = envelope(Some("NOT_FOUND"), &json!({}));
         envelope.context.path_resolved = Some(path.to_owned());
         let made = call("Read", &format!("{{\"path\":\"{path}\"}}"));
@@ -333,6 +333,6 @@ fn failures_of_one_chain_in_one_round_count_once() {
     assert_eq!(state.retry_count().n, 1);
 }
 
-fn is_open(state: &State, chain: &str) -> bool {
+fn is_open(state: &RecoveryState, chain: &str) -> bool {
     state.chains.get(chain).is_some_and(|chain| chain.is_open)
 }

@@ -220,7 +220,7 @@ pub(super) struct ScannedPath {
 type ScanResult = (Vec<ScannedPath>, Vec<VisitedDirectory>);
 
 /// Compares the repositories; whether it changed something.
-pub(super) type RepositoryGuard<'a> = dyn Fn(Option<&BTreeSet<PathBuf>>) -> bool + 'a;
+pub(super) type RepositoryCheck<'a> = dyn Fn(Option<&BTreeSet<PathBuf>>) -> bool + 'a;
 
 /// The paths that a manifest covers.
 pub(super) struct CoveredPaths {
@@ -302,7 +302,7 @@ impl ManifestScanner {
         &self,
         last: &Manifest,
         pack: &Mutex<ContentPack>,
-        guard: &RepositoryGuard<'_>,
+        guard: &RepositoryCheck<'_>,
     ) -> Result<Manifest, IncompleteScan> {
         let mut covered = self.find_paths();
         // An abandoned scan has only a part of them.

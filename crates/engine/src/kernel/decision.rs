@@ -3,7 +3,7 @@
 //! Without a reflection there is no `adjusted` and no `alternative`: the envelope's error and hint are returned to the
 //! model; such a retry uses the same counter.
 
-use super::state::State;
+use super::state::RecoveryState;
 use agent_protocol::control::{CauseCategory, ControlDecision, ReplanScope, RetryStrategy};
 use agent_protocol::reflection::{Reflection, SuggestedAction};
 use agent_protocol::shorten;
@@ -12,7 +12,7 @@ use agent_protocol::shorten;
 pub(super) type ReasonedDecision = (Option<ControlDecision>, String);
 
 /// Terminates: each `Retry` and `Replan` uses a counter that only a success (or, once, a new plan) resets.
-pub(super) fn reflect(state: &State) -> ReasonedDecision {
+pub(super) fn choose_decision(state: &RecoveryState) -> ReasonedDecision {
     let Some(failure) = state.last_failure.as_ref().filter(|_| !state.step_success) else {
         return (Some(ControlDecision::Continue), "nothing failed".to_owned());
     };
@@ -131,8 +131,8 @@ mod tests {
     const STEP: Option<ControlDecision> = Some(ControlDecision::Replan(ReplanScope::Step));
     const TASK: Option<ControlDecision> = Some(ControlDecision::Replan(ReplanScope::Task));
 
-    fn failed(signal: FailureSignal, category: CauseCategory, retries: u32) -> State {
-        let mut state = State::new(Recovery::default());
+    fn failed(signal: FailureSignal, category: CauseCategory, retries: u32) -> RecoveryState {
+        let mut state = RecoveryState::new(Recovery::default());
         state.step_success = false;
         state.last_failure = Some(LastFailure {
             signal,
@@ -161,16 +161,21 @@ mod tests {
         state
     }
 
-    fn check(mut state: State, repairs: u32, replans: u32, expected: Option<ControlDecision>) {
+    fn check(
+        mut state: RecoveryState,
+        repairs: u32,
+        replans: u32,
+        expected: Option<ControlDecision>,
+    ) {
         state.single_step_repair_count = repairs;
         state.task_replan_count = replans;
-        assert_eq!(reflect(&state).0, expected, "{state:?}");
+        assert_eq!(choose_decision(&state).0, expected, "{state:?}");
     }
 
     #[test]
     fn success_continues() {
-        let state = State::new(Recovery::default());
-        assert_eq!(reflect(&state).0, Some(ControlDecision::Continue));
+        let state = RecoveryState::new(Recovery::default());
+        assert_eq!(choose_decision(&state).0, Some(ControlDecision::Continue));
     }
 
     #[test]
@@ -293,7 +298,7 @@ mod tests {
 
     /// Remaining counts of all counters: every decision except `Continue` decreases it, and nothing
     /// else changes it.
-    fn measure(state: &State) -> u32 {
+    fn measure(state: &RecoveryState) -> u32 {
         let left = |count: Count| count.max.saturating_sub(count.n);
         let counters = state.counters();
         let retries = state.limits.max_step_retries.max(state.limits.max_answer_retries) + 1;
@@ -340,8 +345,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn holds(state: &State) {
-        let (decision, reason) = reflect(state);
+    fn holds(state: &RecoveryState) {
+        let (decision, reason) = choose_decision(state);
         assert!(!reason.is_empty());
         let Some(decision) = decision else { return };
         if decision == ControlDecision::Continue {
@@ -368,7 +373,7 @@ mod tests {
                     failure.remedy.clone_from(&remedy);
                 }
                 assert!(!state.wants_reflection());
-                assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(kind)));
+                assert_eq!(choose_decision(&state).0, Some(ControlDecision::Retry(kind)));
                 state.apply_decision(ControlDecision::Retry(kind));
                 assert_eq!((state.retry_count().n, state.retries_without_remedies()), (2, 1));
             }
@@ -382,7 +387,7 @@ mod tests {
             if let Some(failure) = &mut state.last_failure {
                 failure.reflection = serde_json::from_value(said).expect("a reflection");
             }
-            reflect(&state).0
+            choose_decision(&state).0
         };
         let said = |cause: serde_json::Value, action: serde_json::Value| {
             let mut cause = cause;
@@ -413,7 +418,7 @@ mod tests {
             if let Some(failure) = &mut state.last_failure {
                 failure.reflection = serde_json::from_value(said.clone()).expect("a reflection");
             }
-            reflect(&state).0
+            choose_decision(&state).0
         };
         assert_eq!(decided(FailureSignal::ToolError, 3, 0), TASK);
         assert_eq!(decided(FailureSignal::ToolError, 1, 1), STEP);
@@ -440,14 +445,14 @@ mod tests {
             Some(FailedCall { call, parent, effect, is_unknown: false, was_observed: false });
         state.limits.reflect_after = 1;
         assert!(!state.wants_reflection(), "what may pass by itself is tried first");
-        assert_eq!(reflect(&state).0, Some(ControlDecision::Retry(RetryStrategy::Same)));
+        assert_eq!(choose_decision(&state).0, Some(ControlDecision::Retry(RetryStrategy::Same)));
         state.apply_decision(ControlDecision::Retry(RetryStrategy::Same));
-        assert_eq!(reflect(&state).0, FEEDBACK);
+        assert_eq!(choose_decision(&state).0, FEEDBACK);
     }
 
     #[test]
     fn reflection_is_requested_only_for_recurring_failures() {
-        let wants = |signal, category, retries, change: &dyn Fn(&mut State)| {
+        let wants = |signal, category, retries, change: &dyn Fn(&mut RecoveryState)| {
             let mut state = failed(signal, category, retries);
             change(&mut state);
             state.wants_reflection()
@@ -487,7 +492,7 @@ mod tests {
         for category in categories {
             let mut state = failed(FailureSignal::ToolError, category, 0);
             let mut decisions = 0;
-            while let Some(decision) = reflect(&state).0 {
+            while let Some(decision) = choose_decision(&state).0 {
                 state.apply_decision(decision);
                 // Meanwhile another call succeeds, and the todo is completed.
                 state.step_had_success = true;
