@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use agent_model::{DocumentSender, SendError};
 use agent_protocol::event::{Event, EventBody, EventStream, Sink, StampedEvent};
 use agent_record::otel::{
-    self, ExportTarget, Metrics, Resource, Span, TelemetryFold, TelemetryRecord, TelemetrySettings,
+    self, ExportTarget, LogRecord, Metrics, Resource, Span, TelemetryFold, TelemetryRecord,
+    TelemetrySettings,
 };
 
 /// Limits of what waits for the thread, and of the spans of one request, as in OpenTelemetry's SDKs.
@@ -152,8 +153,9 @@ struct Exporter {
     settings: TelemetrySettings,
     resource: Resource,
     spans: Vec<Span>,
+    logs: Vec<LogRecord>,
     metrics: Metrics,
-    receivers: [Option<DocumentSender>; 2],
+    receivers: [Option<DocumentSender>; 3],
     has_reported: bool,
 }
 
@@ -161,6 +163,7 @@ struct Exporter {
 enum Signal {
     Traces,
     Metrics,
+    Logs,
 }
 
 impl Exporter {
@@ -170,16 +173,17 @@ impl Exporter {
             shared,
             resource: Resource::new(settings.resource.clone(), &instance),
             spans: Vec::new(),
+            logs: Vec::new(),
             metrics: Metrics::new(now_ns(), settings.is_delta),
             settings,
-            receivers: [None, None],
+            receivers: [None, None, None],
             has_reported: false,
         }
     }
 
     async fn run(mut self, mut queue: Queue<TelemetryRecord>) {
         let far = Duration::from_hours(24);
-        let mut spans_are_due = Instant::now() + far;
+        let mut records_are_due = Instant::now() + far;
         let mut metrics_are_due = Instant::now() + self.settings.metric_interval;
         let closing = self.shared.closing.clone();
         loop {
@@ -187,21 +191,21 @@ impl Exporter {
                 biased;
                 record = queue.recv() => match record {
                     Some(record) => {
-                        let was_empty = self.spans.is_empty();
+                        let had_none = self.n_records() == 0;
                         self.add_record(record);
-                        if was_empty && !self.spans.is_empty() {
-                            spans_are_due = Instant::now() + self.settings.span_delay;
+                        if had_none && self.n_records() > 0 {
+                            records_are_due = Instant::now() + self.settings.span_delay;
                         }
-                        if self.spans.len() >= BATCH_SIZE {
-                            self.send_spans().await;
+                        if self.n_records() >= BATCH_SIZE {
+                            self.send_records().await;
                         }
                     }
                     None => break,
                 },
                 () = closing.cancelled() => break,
-                () = sleep_until(spans_are_due) => {
-                    spans_are_due = Instant::now() + far;
-                    self.send_spans().await;
+                () = sleep_until(records_are_due) => {
+                    records_are_due = Instant::now() + far;
+                    self.send_records().await;
                 }
                 () = sleep_until(metrics_are_due) => {
                     metrics_are_due = Instant::now() + self.settings.metric_interval;
@@ -209,13 +213,19 @@ impl Exporter {
                 }
             }
         }
-        self.send_spans().await;
+        self.send_records().await;
         self.send_metrics().await;
+    }
+
+    /// Of the signal that has more.
+    fn n_records(&self) -> usize {
+        self.spans.len().max(self.logs.len())
     }
 
     fn add_record(&mut self, record: TelemetryRecord) {
         match record {
             TelemetryRecord::Span(span) if self.settings.traces.is_some() => self.spans.push(*span),
+            TelemetryRecord::Log(record) if self.settings.logs.is_some() => self.logs.push(record),
             TelemetryRecord::Measurement(measured) if self.settings.metrics.is_some() => {
                 self.metrics.record(measured);
             }
@@ -223,10 +233,14 @@ impl Exporter {
         }
     }
 
-    async fn send_spans(&mut self) {
+    async fn send_records(&mut self) {
         let spans = std::mem::take(&mut self.spans);
         for batch in spans.chunks(BATCH_SIZE) {
             self.send(Signal::Traces, &otel::encode_spans(batch, &self.resource)).await;
+        }
+        let logs = std::mem::take(&mut self.logs);
+        for batch in logs.chunks(BATCH_SIZE) {
+            self.send(Signal::Logs, &otel::encode_logs(batch, &self.resource)).await;
         }
     }
 
@@ -251,6 +265,7 @@ impl Exporter {
         let target = match signal {
             Signal::Traces => self.settings.traces.as_ref(),
             Signal::Metrics => self.settings.metrics.as_ref(),
+            Signal::Logs => self.settings.logs.as_ref(),
         };
         let Some(target) = target else { return Ok(()) };
         let receiver = match &mut self.receivers[signal as usize] {
@@ -283,7 +298,8 @@ fn check_accepted(answer: &str) -> Result<(), String> {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();
     let partial = &answer["partialSuccess"];
     let is_zero = |n: &Value| n.is_null() || n == 0 || n == "0" || n == "";
-    let rejected = ["rejectedSpans", "rejectedDataPoints"].map(|name| &partial[name]);
+    let rejected =
+        ["rejectedSpans", "rejectedDataPoints", "rejectedLogRecords"].map(|name| &partial[name]);
     if rejected.into_iter().all(is_zero) {
         return Ok(());
     }

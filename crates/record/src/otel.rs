@@ -1,14 +1,16 @@
-//! OpenTelemetry: spans and measurements of the events of a session, and OTLP in JSON (`docs/TELEMETRY.md`).
+//! OpenTelemetry: spans, measurements and log records of the events of a session, and OTLP in JSON (`docs/TELEMETRY.md`).
 
 mod content;
 mod encode;
 mod fold;
+mod log_record;
 mod metrics;
 mod settings;
 mod span;
 
 pub use encode::{Resource, encode_spans};
 pub use fold::TelemetryFold;
+pub use log_record::{LogRecord, encode_logs};
 pub use metrics::{Measurement, Metrics};
 pub use settings::{
     ExportTarget, TelemetrySettings, header_values, is_headers_variable, read_settings,

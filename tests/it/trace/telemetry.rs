@@ -237,6 +237,86 @@ fn tokens_and_durations_are_exported_as_histograms() {
 }
 
 #[test]
+fn facts_are_exported_as_log_events() {
+    let receiver = receiver();
+    let script = "call: Read {\"path\":\"secret.txt\"}\n---\ntext: the answer";
+    let test = exporting(Test::new().script(script), &receiver);
+    test.run(&["the task", "--no-memory"]).expect_code(0);
+    let requests = receiver.finish().into_iter().filter(|request| request.path == "/v1/logs");
+    let mut records = Vec::new();
+    for request in requests {
+        for content in ["the task", "secret.txt", "the answer"] {
+            assert!(!request.body.contains(content), "{content}: {}", request.body);
+        }
+        let body = request.json();
+        assert!(body["resourceLogs"][0]["resource"]["attributes"].is_array());
+        records.extend(array(&body["resourceLogs"][0]["scopeLogs"][0]["logRecords"]).to_vec());
+    }
+    let names: Vec<&str> = records.iter().map(|it| it["eventName"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "code_agent.session.started",
+            "code_agent.turn.started",
+            "code_agent.call.finished",
+            "code_agent.decision",
+            "code_agent.turn.finished"
+        ]
+    );
+    let session = test.events()[0]["session"].clone();
+    let turn = named(&spans(&receiver), "invoke_agent agent").clone();
+    for record in &records {
+        assert_eq!(attributes(&record["attributes"])["gen_ai.conversation.id"], session);
+        assert!(number(&record["timeUnixNano"]) > 1_600_000_000_000_000_000);
+    }
+    for record in &records[1..] {
+        assert_eq!((&record["traceId"], &record["spanId"]), (&json!(turn.trace), &json!(turn.id)));
+    }
+    let call = attributes(&records[2]["attributes"]);
+    assert_eq!(
+        (&call["gen_ai.tool.name"], &call["error.type"]),
+        (&json!("Read"), &json!("NOT_FOUND"))
+    );
+    let severities: Vec<&Value> = records.iter().map(|it| &it["severityText"]).collect();
+    assert_eq!(severities, ["INFO", "INFO", "WARN", "INFO", "INFO"]);
+}
+
+/// Prometheus names a metric by its name and unit.
+#[test]
+fn dashboard_names_only_metrics_that_are_exported() {
+    let receiver = receiver();
+    let test = exporting(Test::new().script("call: LS {}\n---\ntext: done"), &receiver);
+    test.run(&["task", "--no-memory"]).expect_code(0);
+    let exported: Vec<String> = points(&receiver)
+        .keys()
+        .map(|name| match name.ends_with("duration") {
+            true => format!("{}_seconds", name.replace('.', "_")),
+            false => name.replace('.', "_"),
+        })
+        .collect();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/telemetry/grafana.json");
+    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let panels = array(&dashboard["panels"]);
+    let sources = panels.iter().flat_map(|panel| array(&panel["targets"]));
+    let queries: String = sources.map(|it| format!("{} ", it["expr"].as_str().unwrap())).collect();
+    let used = queries.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let used: Vec<&str> = used
+        .filter(|word| {
+            word.starts_with("gen_ai_") && word.contains("_seconds_")
+                || word.starts_with("gen_ai_client_token")
+        })
+        .collect();
+    assert!(used.len() >= 6, "{queries}");
+    for name in used {
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+        assert!(
+            exported.iter().any(|metric| Some(metric.as_str()) == base),
+            "{name}: {exported:?}"
+        );
+    }
+}
+
+#[test]
 fn nothing_is_exported_unless_variables_say_so() {
     let receiver = receiver();
     let base = receiver.url();
@@ -245,7 +325,12 @@ fn nothing_is_exported_unless_variables_say_so() {
     for variables in [
         vec![("OTEL_SERVICE_NAME", "mine"), ("OTEL_TRACES_EXPORTER", "otlp")],
         vec![endpoint, ("OTEL_SDK_DISABLED", "true")],
-        vec![endpoint, ("OTEL_TRACES_EXPORTER", "none"), ("OTEL_METRICS_EXPORTER", "none")],
+        vec![
+            endpoint,
+            ("OTEL_TRACES_EXPORTER", "none"),
+            ("OTEL_METRICS_EXPORTER", "none"),
+            ("OTEL_LOGS_EXPORTER", "none"),
+        ],
     ] {
         let mut test = Test::new().script("text: done");
         for (name, value) in variables {
@@ -320,7 +405,7 @@ fn headers_are_sent_and_secret() {
         test.env("OTEL_EXPORTER_OTLP_HEADERS", &format!("x-team={KEY},authorization=Basic%20abcd"));
     test.run(&["task"]).expect_code(0);
     let requests = receiver.finish();
-    assert_eq!(requests.len(), 2);
+    assert_eq!(requests.len(), 3);
     for request in requests {
         assert_eq!(request.header("x-team"), Some(KEY));
         assert_eq!(request.header("authorization"), Some("Basic abcd"));
@@ -334,7 +419,7 @@ fn headers_are_sent_and_secret() {
 fn run_with(answers: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> (Done, usize) {
     let receiver = Server::with(answers);
     let test = exporting(Test::new().script("text: done"), &receiver);
-    let test = test.env("OTEL_METRICS_EXPORTER", "none");
+    let test = test.env("OTEL_METRICS_EXPORTER", "none").env("OTEL_LOGS_EXPORTER", "none");
     let started = Instant::now();
     let done = test.run(&["task", "--quiet"]).expect_code(0);
     assert!(started.elapsed() < Duration::from_secs(30), "the exit is not delayed");
@@ -435,7 +520,8 @@ fn many_spans_are_sent_in_several_requests() {
         .map(|request| array(&request.json()["resourceSpans"][0]["scopeSpans"][0]["spans"]).len())
         .collect();
     assert_eq!(sizes.len(), 2, "{sizes:?}");
-    assert_eq!(sizes[0], 512);
+    // The batch of log events may be full before.
+    assert!(sizes[0] > 500 && sizes[0] <= 512, "{sizes:?}");
 }
 
 #[test]

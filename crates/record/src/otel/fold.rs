@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::content::{MessageContent, arguments_text, result_text};
 use super::metrics::{Measurement, Metric};
-use super::provider_and_model;
 use super::span::{ParentSpan, Span, SpanEvent, SpanId, TelemetryRecord, TraceId};
+use super::{LogRecord, log_record, provider_and_model};
 use agent_protocol::control::{ControlDecision, Ending};
 use agent_protocol::envelope::ErrorCode;
 use agent_protocol::event::{
@@ -172,6 +172,12 @@ impl TelemetryFold {
             }
             EventBody::TurnFinished(finished) => self.finish_turn(finished, now()),
             _ => {}
+        }
+        if let Some((name, mut attributes, is_failure)) = log_record::describe(event) {
+            attributes.push(("gen_ai.conversation.id", self.session.as_str().into()));
+            let (time, turn) = (now(), self.last_turn);
+            let record = LogRecord { time, name, attributes, is_failure, turn };
+            self.records.push(TelemetryRecord::Log(record));
         }
     }
 

@@ -10,12 +10,13 @@ use super::ParentSpan;
 pub struct TelemetrySettings {
     pub traces: Option<ExportTarget>,
     pub metrics: Option<ExportTarget>,
+    pub logs: Option<ExportTarget>,
     pub resource: Vec<(String, String)>,
     pub parent: Option<ParentSpan>,
     pub has_content: bool,
     /// If true, measurements count from the last export, not from the start.
     pub is_delta: bool,
-    /// Maximum time that a finished span waits for others.
+    /// Maximum time that a finished span or a log record waits for others.
     pub span_delay: Duration,
     pub metric_interval: Duration,
 }
@@ -52,7 +53,8 @@ pub fn read_settings(
         };
         own.or_else(base)
     };
-    if [address("TRACES"), address("METRICS")] == [None, None] || is_on("OTEL_SDK_DISABLED") {
+    let has_address = ["TRACES", "METRICS", "LOGS"].into_iter().any(|it| address(it).is_some());
+    if !has_address || is_on("OTEL_SDK_DISABLED") {
         return (None, Vec::new());
     }
     let mut warnings = Vec::new();
@@ -89,15 +91,15 @@ pub fn read_settings(
             ca_file: set("CERTIFICATE").map(|(path, _)| path.into()),
         })
     };
-    let (mut traces, metrics) = (target("TRACES"), target("METRICS"));
-    // One variable may concern both signals.
+    let (mut traces, metrics, logs) = (target("TRACES"), target("METRICS"), target("LOGS"));
+    // One variable may concern all signals.
     warnings.dedup();
     let parent = text("TRACEPARENT").and_then(|value| ParentSpan::parse(&value));
     // Like the default sampler: parts of a trace that the caller does not sample are not sampled either.
     if parent.is_some_and(|parent| !parent.is_sampled) {
         traces = None;
     }
-    if traces.is_none() && metrics.is_none() {
+    if traces.is_none() && metrics.is_none() && logs.is_none() {
         return (None, warnings);
     }
     let milliseconds = |name: &str, default: u64| {
@@ -111,6 +113,7 @@ pub fn read_settings(
     let settings = TelemetrySettings {
         traces,
         metrics,
+        logs,
         resource: resource_attributes(
             text("OTEL_SERVICE_NAME"),
             &text("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default(),

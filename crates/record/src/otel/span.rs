@@ -1,7 +1,7 @@
 //! Spans, and the caller's span.
 
-use super::Attributes;
 use super::metrics::Measurement;
+use super::{Attributes, LogRecord};
 use serde_json::Value as Json;
 
 pub(super) type TraceId = [u8; 16];
@@ -82,6 +82,7 @@ impl Span {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TelemetryRecord {
     Span(Box<Span>),
+    Log(LogRecord),
     Measurement(Measurement),
 }
 
