@@ -6,15 +6,15 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::fs;
 use std::hint::black_box;
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener};
 use std::time::{Duration, Instant};
 
-use agent_model::{Endpoint, ReplayModel, RetrySettings};
+use agent_model::Endpoint;
 use agent_protocol::message::{Message, Role};
 use agent_protocol::model::{Delta, Model, Purpose, Reply, Request};
+use agent_protocol::provider::WireFormat;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -26,34 +26,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     println!("{:<20} {:>10} {:>10} {:>7}", "wire format", "serde_json", "decoded", "ratio");
     for (wire, payloads) in [
-        ("openai-chat", chat()),
-        ("anthropic-messages", messages()),
-        ("openai-responses", responses()),
-        ("gemini", gemini()),
+        (WireFormat::OpenaiChat, chat()),
+        (WireFormat::AnthropicMessages, messages()),
+        (WireFormat::OpenaiResponses, responses()),
+        (WireFormat::Gemini, gemini()),
     ] {
         let parsed = median(|| payloads.iter().filter_map(|text| parse(text)).count());
-        let folder = tempfile::tempdir()?;
-        let pieces: Vec<Value> = payloads
-            .iter()
-            .map(|text| json!({"ms": 0, "text": format!("data: {text}\n\n")}))
-            .collect();
-        let exchange = json!({"model": "p/m", "wire": wire, "dialect": {}, "purpose": "main", "path": "", "request": {},
-                              "status": 200, "headers": {}, "body": pieces, "failure": null});
-        fs::write(folder.path().join("0001.json"), exchange.to_string())?;
-        let path = folder.path().to_string_lossy().into_owned();
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut endpoint = Endpoint::new("p/m", format!("http://{}/v1", listener.local_addr()?));
+        endpoint.wire = wire;
+        let server = std::thread::spawn(move || send_answers(&listener, &payloads));
         let mut times = Vec::new();
         for _ in 0..RUNS {
-            // A record is played once.
-            let record = ReplayModel::open(&path, RetrySettings::default())?;
+            let model = agent_model::connect(endpoint.clone())?;
             let started = Instant::now();
-            let reply = runtime.block_on(answer(&record));
+            let reply = runtime.block_on(answer(&*model));
             times.push(started.elapsed());
-            assert_eq!(reply.calls.len(), 1, "{wire}: {:?}", reply.stop);
+            assert_eq!(reply.calls.len(), 1, "{}: {:?}", wire.as_str(), reply.stop);
         }
+        server.join().map_err(|_| "the server panicked")??;
         times.sort();
         let decoded = times[RUNS / 2];
         let ratio = decoded.as_secs_f64() / parsed.as_secs_f64();
-        println!("{wire:<20} {:>7.2} ms {:>7.2} ms {ratio:>7.2}", ms(parsed), ms(decoded));
+        let name = wire.as_str();
+        println!("{name:<20} {:>7.2} ms {:>7.2} ms {ratio:>7.2}", ms(parsed), ms(decoded));
     }
     let mut delays = runtime.block_on(delays())?;
     delays.sort();
@@ -95,6 +91,25 @@ async fn answer(model: &dyn Model) -> Reply {
         reply.apply_delta(&delta);
     }
     reply
+}
+
+/// Answers each run with these payloads, as fast as they are read.
+fn send_answers(listener: &TcpListener, payloads: &[String]) -> std::io::Result<()> {
+    let mut answer = String::from(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n",
+    );
+    for text in payloads {
+        let _ = write!(answer, "data: {text}\n\n");
+    }
+    for _ in 0..RUNS {
+        let (mut stream, _) = listener.accept()?;
+        let _ = stream.read(&mut vec![0; 65_536])?;
+        stream.write_all(answer.as_bytes())?;
+        stream.shutdown(Shutdown::Write)?;
+        // Closing a connection with unread bytes would take the answer back.
+        std::io::copy(&mut stream, &mut std::io::sink())?;
+    }
+    Ok(())
 }
 
 /// The delays between writing a text and its delta, through a real connection.

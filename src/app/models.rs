@@ -1,17 +1,16 @@
 //! Creates models from the configuration.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::toolbox::build_masker;
 use super::{HostPrograms, OpenError, parse_duration, variable};
 use crate::config::{self, Config, Requests};
 use agent_engine::context::DEFAULT_WINDOW;
 use agent_engine::kernel::{ConfiguredModel, Price};
 use agent_host::exec::Command;
-use agent_model::{RetrySettings, WireRecorder};
+use agent_model::RetrySettings;
 use agent_protocol::control::SessionControl;
 use agent_protocol::format_thousands;
 use agent_protocol::model::{ContextWindow, Model, ModelError, ModelErrorKind, WindowSource};
@@ -123,26 +122,11 @@ pub(super) async fn open_model(
         let configured_model = configure_model(config, Arc::new(read_script(path)?));
         return Ok(OpenModel { configured_model, endpoint: None });
     }
-    if let Some(folder) = config.model.strip_prefix("replay:") {
-        let retries = retry_settings(&config.requests)?;
-        let model = agent_model::ReplayModel::open(folder, retries).map_err(|error| {
-            OpenError::Usage(format!(
-                "{error}; replay: is followed by a directory of --record-wire"
-            ))
-        })?;
-        // The window decides about compactions, so it is that of the recorded model.
-        let recorded = model.recorded_model().to_owned();
-        let window = model_facts(config, &recorded).window;
-        let configured_model =
-            ConfiguredModel { window, ..configure_model(config, Arc::new(model)) };
-        return Ok(OpenModel { configured_model, endpoint: None });
-    }
     let resolved = match config::resolve_model(config, &variable)? {
         Some(resolved) => resolved,
         None => find_server_model(config).await?,
     };
     let mut endpoint = open_endpoint(config, &resolved, prompts, programs, control).await?;
-    endpoint.recorder = wire_recorder(config, endpoint.api_key.as_deref())?;
     let facts = model_facts(config, &resolved.id);
     endpoint.thinking = facts.thinking;
     let model = agent_model::connect(endpoint.clone());
@@ -244,22 +228,6 @@ fn retry_settings(requests: &Requests) -> Result<RetrySettings, OpenError> {
         retries.time_limit = parse_duration(time)?;
     }
     Ok(retries)
-}
-
-/// `None` if none is configured. A process has only one: all its models write to it.
-fn wire_recorder(
-    config: &Config,
-    key: Option<&str>,
-) -> Result<Option<Arc<WireRecorder>>, OpenError> {
-    static RECORDER: OnceLock<Arc<WireRecorder>> = OnceLock::new();
-    let Some(folder) = &config.record.wire else { return Ok(None) };
-    if RECORDER.get().is_none() {
-        let masker = build_masker(config, key.as_slice())?;
-        let recorder = WireRecorder::create(Path::new(folder), masker)
-            .map_err(|error| OpenError::Usage(format!("requests cannot be recorded in {folder}: {error}; name a new directory that you can write")))?;
-        let _ = RECORDER.set(Arc::new(recorder));
-    }
-    Ok(RECORDER.get().cloned())
 }
 
 /// The model of `auto` without a key: the first of the first server that responds. Configured servers come first.

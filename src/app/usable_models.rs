@@ -45,7 +45,7 @@ pub async fn usable_models(config: &Config) -> Result<(Vec<UsableModel>, Vec<Str
     }
     for id in config::model_choices(config, &variable) {
         match resolved(&id) {
-            _ if config::is_file_model(&id) => found.push((id, "recorded answers".to_owned())),
+            _ if config::is_file_model(&id) => found.push((id, "scripted answers".to_owned())),
             Err(error) => problems.push(error.to_string()),
             // A model of a server that lists its models is usable if it is listed.
             Ok(_) if listed.iter().any(|(name, ..)| id.starts_with(&format!("{name}/"))) => {}

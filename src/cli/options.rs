@@ -87,7 +87,7 @@ pub(super) enum InputFormat {
 /// The model, and its server.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct ModelOptions {
-    /// The model: provider/model, auto, script:FILE, or replay:DIR
+    /// The model: provider/model, auto, or script:FILE
     #[arg(short, long, value_name = "MODEL")]
     pub(super) model: Option<String>,
     /// How much the model reasons: none, minimal, low, medium, high, xhigh, max, as far as it has them
@@ -168,9 +168,6 @@ pub(super) struct RunArgs {
     pub(super) task: Vec<String>,
     #[command(flatten)]
     pub(super) model: ModelOptions,
-    /// Record the requests to the model's server and its answers in this new directory
-    #[arg(long, value_name = "DIR")]
-    pub(super) record_wire: Option<String>,
     /// The format of standard output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(super) output_format: OutputFormat,
@@ -534,7 +531,6 @@ fn command_line_settings(
         ("effort", model.effort.map(|effort| effort.as_str().into()), "--effort"),
         ("checks.commands", list(&limits.check), "--check"),
         ("limits.max_turns", limits.max_turns.map(|n| i64::from(n).into()), "--max-turns"),
-        ("record.wire", text(run.record_wire.as_ref()), "--record-wire"),
         ("learning.enabled", run.no_memory.then(|| false.into()), "--no-memory"),
         ("limits.max_budget_usd", limits.max_budget_usd.map(Into::into), "--max-budget-usd"),
         ("limits.timeout", text(run.timeout.as_ref()), "--timeout"),

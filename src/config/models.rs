@@ -55,9 +55,9 @@ pub fn model_window(config: &Config, id: &str) -> Option<ContextWindow> {
     known.context_window.map(|tokens| ContextWindow { tokens, source })
 }
 
-/// Whether the model is a file with answers: `script:FILE` or `replay:DIR`.
+/// Whether the model is a file with answers: `script:FILE`.
 pub fn is_file_model(model: &str) -> bool {
-    model.starts_with("script:") || model.starts_with("replay:")
+    model.starts_with("script:")
 }
 
 /// The models to choose from, as `provider/model`: the configured ones, and those of the presets

@@ -228,7 +228,7 @@ mod tests {
         check(&format!("{full}{sandbox}"), full, "", Err("sandbox (gone)"));
         check(&format!("{full}{sandbox}"), "", "", Ok(()));
         check("model = \"script:a\"", "model = \"script:b\"", "", Err("model (changed)"));
-        check("", "light_model = \"replay:a\"", "", Err("light_model (new)"));
+        check("", "light_model = \"script:a\"", "", Err("light_model (new)"));
         check("", "fallback = [\"a/b\", \"script:b\"]", "", Err("fallback (new)"));
         check("", "fallback = [\"a/b\"]", "", Ok(()));
         let allows = |rules: &str| format!("permissions.allow = [{rules}]");

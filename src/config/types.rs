@@ -340,10 +340,6 @@ pub struct Record {
     /// Regular expressions of further secrets to mask.
     #[schemars(example = ["ACME-[0-9]{8}"])]
     pub redact_extra: Vec<String>,
-    /// A new directory for the requests to servers and their answers, byte by byte and with secrets masked;
-    /// `--model replay:DIR` plays them.
-    #[schemars(example = &"/tmp/wire")]
-    pub wire: Option<String>,
     /// The key of SSH that signs receipts (`agent session receipt`).
     #[schemars(example = &"/home/me/.ssh/id_ed25519")]
     pub signing_key: Option<String>,

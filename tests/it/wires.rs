@@ -9,7 +9,6 @@ pub(crate) mod http;
 mod openai_chat;
 pub(crate) mod openai_responses;
 mod presets;
-mod record;
 mod switching;
 mod text_calls;
 mod thinking;

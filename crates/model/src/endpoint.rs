@@ -2,12 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::retry::RetrySettings;
 use super::urls::{is_local, parse_base_url, strip_secrets};
-use super::wire_record::WireRecorder;
 use agent_protocol::prompt::{Prompt, Prompts};
 use agent_protocol::provider::{Dialect, Effort, EffortField, WindowQuestion, WireFormat};
 
@@ -35,7 +33,6 @@ pub struct Endpoint {
     pub proxy: Option<String>,
     pub timeouts: Timeouts,
     pub retries: RetrySettings,
-    pub recorder: Option<Arc<WireRecorder>>,
     pub wire: WireFormat,
     pub dialect: Dialect,
     /// Only Responses: reasoning that can be sent back is requested.

@@ -76,17 +76,6 @@ pub(super) struct Refusal<'a> {
 }
 
 impl EndpointFacts {
-    pub(super) fn for_recording(file: String, model: String) -> Self {
-        Self {
-            models_url: file.clone(),
-            url: file,
-            is_versioned: true,
-            model,
-            key_source: String::new(),
-            key: None,
-        }
-    }
-
     pub(super) fn classify_refusal(&self, refusal: &Refusal<'_>) -> AttemptFailure {
         let body = ErrorBody::parse(refusal.body);
         let status = refusal.status.or(body.status);

@@ -116,11 +116,8 @@ impl Model for HttpModel {
             let messages = messages.as_deref().unwrap_or(request.messages);
             let accepted = Request { messages, max_output_tokens, ..*request };
             let EncodedRequest { path, body } = encode(&accepted, &endpoint);
-            let recorder = endpoint.recorder.as_ref();
-            let recording = recorder
-                .map(|recorder| recorder.start_recording(&endpoint, request.purpose, &path, &body));
             let facts = self.transport.endpoint_facts(&path);
-            let open = async move { self.transport.post(&path, body, recording).await };
+            let open = async move { self.transport.post(&path, body).await };
             let attempt = Attempt::new(
                 facts,
                 new_decoder(&self.endpoint, request, ids.clone()),

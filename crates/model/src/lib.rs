@@ -22,7 +22,6 @@ mod overflow;
 mod probe;
 mod provider_search;
 mod rejections;
-mod replay;
 mod retry;
 mod scripted;
 mod sse;
@@ -33,7 +32,6 @@ mod web_client;
 mod web_search;
 mod window;
 mod wire_format;
-mod wire_record;
 
 use std::time::Duration;
 
@@ -45,14 +43,12 @@ pub use self::endpoint::{Endpoint, TOOLS_IN_TEXT, Timeouts};
 use self::failure::Refusal;
 use self::http_model::HttpModel;
 pub use self::probe::{ProbeResult, probe};
-pub use self::replay::ReplayModel;
 pub use self::retry::RetrySettings;
 pub use self::scripted::ScriptedModel;
 use self::transport::Transport;
 pub use self::web_client::WebClient;
 pub use self::web_search::SearchService;
 pub use self::window::{ask_windows, recall_window};
-pub use self::wire_record::WireRecorder;
 use agent_protocol::model::{Model, ModelError, ModelErrorKind};
 use agent_protocol::provider::WireFormat;
 

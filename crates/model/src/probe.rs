@@ -55,7 +55,7 @@ pub async fn probe(
     let EncodedRequest { path, body } = encode(&request, endpoint);
     let next_id = AtomicU64::new(1);
     let decoder = new_decoder(endpoint, &request, CallIds::new("call_", &next_id, &request));
-    let open = async { transport.post(&path, body, None).await };
+    let open = async { transport.post(&path, body).await };
     let mut attempt = Attempt::new(transport.endpoint_facts(&path), decoder, open.boxed());
     let answering = async {
         let mut reply = Reply::default();

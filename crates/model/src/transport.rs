@@ -1,7 +1,6 @@
 //! The HTTP client for models. It is created for the first request, reuses its connection, and
 //! converts every network failure to an [`AttemptFailure`]; it does not know wire formats.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +15,6 @@ use super::connection::{ConnectionSettings, error_causes, root_cause, secret_hea
 use super::endpoint::{Endpoint, Timeouts};
 use super::failure::{AttemptFailure, EndpointFacts, Refusal};
 use super::urls::{display_url, host_and_port, is_local, is_versioned, join_url, parse_base_url};
-use super::wire_record::Recording;
 use agent_protocol::model::{ModelError, ModelErrorKind};
 
 const REFUSAL_BYTES: usize = 64 << 10;
@@ -64,13 +62,8 @@ impl Transport {
         &self,
         path: &str,
         body: Vec<u8>,
-        mut recording: Option<Recording>,
     ) -> Result<ResponseStream, AttemptFailure> {
-        let sent = self.send(path, Some(body), self.first_byte, &mut recording).await;
-        if let (Some(recording), Err(failure)) = (&mut recording, &sent) {
-            recording.record_failure(failure);
-        }
-        sent.map(|answer| ResponseStream { recording, ..answer })
+        self.send(path, Some(body), self.first_byte).await
     }
 
     /// Sends the smallest request and ignores its answer: the next request uses the connection.
@@ -83,7 +76,7 @@ impl Transport {
     pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, AttemptFailure> {
         let endpoint_facts = self.endpoint_facts(path);
         let whole = async {
-            let mut answer = self.send(path, None, limit, &mut None).await?;
+            let mut answer = self.send(path, None, limit).await?;
             let mut text = Vec::new();
             while let Some(chunk) = answer.read_chunk().await? {
                 text.extend(chunk);
@@ -117,7 +110,6 @@ impl Transport {
         path: &str,
         body: Option<Vec<u8>>,
         first_byte: Duration,
-        recording: &mut Option<Recording>,
     ) -> Result<ResponseStream, AttemptFailure> {
         let client =
             self.client.get_or_init(|| self.build_client()).as_ref().map_err(Clone::clone)?;
@@ -144,17 +136,13 @@ impl Transport {
         };
         self.has_answered.store(true, Ordering::Relaxed);
         let status = response.status();
-        if let Some(recording) = recording {
-            recording.record_response(status.as_u16(), response.headers());
-        }
         if status.is_success() {
             return Ok(ResponseStream {
-                source: BodySource::Response(response),
+                response,
                 endpoint_facts,
                 limit: first_byte,
                 idle: self.idle,
                 progress: NOT_BEGUN,
-                recording: None,
             });
         }
         if status.is_redirection() {
@@ -162,9 +150,6 @@ impl Transport {
         }
         let headers = response.headers().clone();
         let body = read_refusal_body(response).await;
-        if let Some(recording) = recording {
-            recording.record_piece(body.as_bytes());
-        }
         Err(refusal_failure(&endpoint_facts, status.as_u16(), &headers, &body))
     }
 
@@ -258,56 +243,18 @@ impl Transport {
 
 /// The body is not read yet.
 pub(super) struct ResponseStream {
-    source: BodySource,
+    response: Response,
     endpoint_facts: EndpointFacts,
     /// For the next bytes.
     limit: Duration,
     idle: Duration,
     progress: &'static str,
-    recording: Option<Recording>,
-}
-
-enum BodySource {
-    Response(Response),
-    /// Pieces of the body, and why it ended early.
-    Record(VecDeque<Vec<u8>>, Option<String>),
 }
 
 impl ResponseStream {
-    /// `failure` is why the body ended early.
-    pub(super) fn from_recording(
-        endpoint_facts: EndpointFacts,
-        pieces: VecDeque<Vec<u8>>,
-        failure: Option<String>,
-    ) -> Self {
-        let (limit, idle) = (Duration::MAX, Duration::MAX);
-        let source = BodySource::Record(pieces, failure);
-        Self { source, endpoint_facts, limit, idle, progress: NOT_BEGUN, recording: None }
-    }
-
     /// `None` at the end.
     pub(super) async fn read_chunk(&mut self) -> Result<Option<Vec<u8>>, AttemptFailure> {
-        let chunk = self.next_chunk().await;
-        match (&mut self.recording, &chunk) {
-            (Some(recording), Ok(Some(bytes))) => recording.record_piece(bytes),
-            (Some(recording), Err(failure)) => recording.record_failure(failure),
-            (Some(_), Ok(None)) | (None, _) => {}
-        }
-        chunk
-    }
-
-    async fn next_chunk(&mut self) -> Result<Option<Vec<u8>>, AttemptFailure> {
-        let response = match &mut self.source {
-            BodySource::Response(response) => response,
-            BodySource::Record(pieces, failure) => {
-                return match (pieces.pop_front(), failure) {
-                    (Some(piece), _) => Ok(Some(piece)),
-                    (None, Some(failure)) => Err(AttemptFailure::temporary(failure.clone())),
-                    (None, None) => Ok(None),
-                };
-            }
-        };
-        match timeout(self.limit, response.chunk()).await {
+        match timeout(self.limit, self.response.chunk()).await {
             Ok(Ok(chunk)) => {
                 (self.limit, self.progress) = (self.idle, IN_MID_ANSWER);
                 Ok(chunk.map(Into::into))
@@ -358,7 +305,7 @@ fn redirect_failure(endpoint_facts: &EndpointFacts, response: &Response) -> Atte
     failure
 }
 
-pub(super) fn refusal_failure(
+fn refusal_failure(
     endpoint_facts: &EndpointFacts,
     status: u16,
     headers: &HeaderMap,

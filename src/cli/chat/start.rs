@@ -27,9 +27,6 @@ pub(in crate::cli) struct ChatArgs {
     pub(in crate::cli) plain: bool,
     #[command(flatten)]
     model: ModelOptions,
-    /// Record the requests to the model's server and its answers in this new directory
-    #[arg(long, value_name = "DIR")]
-    record_wire: Option<String>,
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
@@ -57,7 +54,6 @@ impl ChatArgs {
         RunArgs {
             task: args.message,
             model: args.model,
-            record_wire: args.record_wire,
             limits: args.limits,
             continued: args.continued,
             worktree: args.worktree,

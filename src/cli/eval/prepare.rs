@@ -128,8 +128,7 @@ async fn check_model(loaded: &LoadedConfig, suite: &Suite) -> Result<(), OpenErr
     if let Some(path) = config.model.strip_prefix("script:") {
         return app::read_script(path).map(drop);
     }
-    if config::is_file_model(&config.model)
-        || config::resolve_model(config, &|name| std::env::var(name).ok())?.is_some()
+    if config::resolve_model(config, &|name| std::env::var(name).ok())?.is_some()
         || !app::usable_models(config).await?.0.is_empty()
     {
         return Ok(());
