@@ -33,7 +33,7 @@ pub(super) enum MemoryCommand {
     Edit(change::EditArgs),
     /// Forget lessons
     Forget(change::ForgetArgs),
-    /// Report on a period, update the weights, remove lessons that stopped helping
+    /// Report on a period, and remove lessons that stopped helping
     Review(review::ReviewArgs),
 }
 

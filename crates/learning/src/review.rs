@@ -14,9 +14,7 @@ use super::lesson::{Lesson, Origin};
 use super::store::{SqliteStore, StoreError};
 
 pub use report::{render_markdown, short_project_name};
-pub use statistics::{
-    CallKindStats, MethodologyUse, PeriodTotals, RecurringFailure, UnresolvedFailure,
-};
+pub use statistics::{CallKindStats, PeriodTotals, RecurringFailure, UnresolvedFailure};
 pub use suggestions::Suggestion;
 
 /// The reviewed period and project.
@@ -38,7 +36,6 @@ pub struct Review {
     pub call_kinds: Vec<CallKindStats>,
     /// Failures, the most frequent first.
     pub failures: Vec<RecurringFailure>,
-    pub methodologies: Vec<MethodologyUse>,
     /// Lessons learnt in the period, the most helpful first, then the newest.
     pub learnt: Vec<Lesson>,
     /// Lessons that helped at least once after they were learnt, the best first.
@@ -55,7 +52,6 @@ pub fn review(
 ) -> Result<Review, StoreError> {
     let mut traces = store.traces(period.from_ms)?;
     traces.retain(|trace| trace.created_at_ms < period.to_ms);
-    let weights = statistics::compute_weights(&traces);
     if let Some(project) = &period.project {
         traces.retain(|trace| trace.project == *project);
     }
@@ -65,7 +61,6 @@ pub fn review(
         needs_human: statistics::unresolved_failures(&traces),
         call_kinds: statistics::count_call_kinds(&traces),
         failures: statistics::recurring_failures(&traces, items),
-        methodologies: statistics::count_methodologies(&traces),
         learnt: select_lessons(items, |item| {
             item.created_at_ms >= period.from_ms && item.is_in_use()
         }),
@@ -73,16 +68,6 @@ pub fn review(
         retired: select_lessons(items, |item| !item.is_in_use() && item.origin != Origin::User),
         suggestions: Vec::new(),
     };
-    for kind in &mut review.call_kinds {
-        kind.weight = weights.get(&kind.skill).copied().unwrap_or(kind.weight);
-        kind.weight_before = store.weight(&kind.skill)?;
-    }
-    for used in &mut review.methodologies {
-        let subject = used.subject();
-        used.weight = weights.get(&subject).copied().unwrap_or(used.weight);
-        used.weight_before = store.weight(&subject)?;
-    }
-    review.methodologies.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     review.learnt.sort_by_key(|item| {
         let gain = i64::from(item.helped) - i64::from(item.hurt);
         std::cmp::Reverse((gain, item.created_at_ms))
@@ -100,24 +85,12 @@ fn select_lessons(items: &[Lesson], fits: impl Fn(&Lesson) -> bool) -> Vec<Lesso
     items.iter().filter(|item| fits(item)).cloned().collect()
 }
 
-/// Sets the weights that follow from a review, and removes the lessons that stopped helping; returns the number
-/// of changed weights.
-pub fn apply_review(store: &SqliteStore, review: &Review) -> Result<usize, StoreError> {
-    let mut n_changed = 0;
-    let kinds = review.call_kinds.iter();
-    let kinds = kinds.map(|kind| (kind.skill.clone(), kind.weight_before, kind.weight));
-    let methodologies = review.methodologies.iter();
-    let methodologies = methodologies.map(|used| (used.subject(), used.weight_before, used.weight));
-    for (subject, before, now) in kinds.chain(methodologies) {
-        if (before - now).abs() > 1e-9 {
-            store.set_weight(&subject, now)?;
-            n_changed += 1;
-        }
-    }
+/// Removes the lessons that stopped helping.
+pub fn apply_review(store: &SqliteStore, review: &Review) -> Result<(), StoreError> {
     for item in &review.retired {
         store.forget_lesson(&item.id)?;
     }
-    Ok(n_changed)
+    Ok(())
 }
 
 fn count_sessions(item: &Lesson) -> usize {

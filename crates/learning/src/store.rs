@@ -1,4 +1,4 @@
-//! Storage of traces, lessons and weights: one SQLite file, shared by all agents of a user.
+//! Storage of traces and lessons: one SQLite file, shared by all agents of a user.
 
 mod database_file;
 mod sqlite;

@@ -25,7 +25,6 @@ pub struct ExecutionTrace {
     pub final_success: bool,
     /// The turn ended with this failure: the user should check it.
     pub needs_human: bool,
-    pub methodology: Option<String>,
     /// The start of the first attempt, in milliseconds since 1970.
     pub created_at_ms: i64,
     /// From the beginning of the first attempt to the end of the last one.

@@ -47,7 +47,6 @@ pub struct TurnRecord {
 pub struct TraceBuilder {
     mode: PermissionMode,
     cwd: String,
-    methodology: Option<String>,
     /// The arguments as the model sent them; the keys are call ids.
     requested_arguments: HashMap<String, String>,
     started_calls: HashMap<String, (i64, Effect)>,
@@ -108,7 +107,6 @@ impl TraceBuilder {
             }
             EventBody::ToolFinished { synthetic: false, .. } => self.record_call(event, at_ms),
             EventBody::CheckFinished { .. } => self.record_check(event, at_ms),
-            EventBody::PlanUpdated { plan, .. } => self.methodology.clone_from(&plan.methodology),
             EventBody::Evaluation { failure: Some(_), .. } => {
                 let last = self.record.calls.iter().rev().find(|call| call.failure.is_some());
                 self.evaluated_call = last.map(|call| call.id.clone());
@@ -223,7 +221,6 @@ impl TraceBuilder {
         self.started_calls.clear();
         self.hint_events.clear();
         self.evaluated_call = None;
-        self.methodology = None;
         self.n_traces = 0;
         self.is_running = true;
         let corrections = self.was_interrupted.then(|| shorten(input, 2000)).into_iter().collect();
@@ -304,7 +301,6 @@ impl TraceBuilder {
             attempts,
             final_success,
             needs_human: !final_success && *ended_well == Some(false),
-            methodology: self.methodology.clone(),
             created_at_ms: first.time_ms.0,
             duration_ms: last.time_ms.1.abs_diff(first.time_ms.0),
         };

@@ -10,6 +10,7 @@ pub struct Methodology {
     pub prompt: Prompt,
 }
 
+/// In the order in which the planner is told of them.
 pub const ALL: [Methodology; 4] = [
     Methodology {
         name: "reproduce_first",
@@ -29,9 +30,4 @@ pub const ALL: [Methodology; 4] = [
 /// The methodology with this name.
 pub fn find_by_name(name: &str) -> Option<Methodology> {
     ALL.into_iter().find(|methodology| methodology.name == name)
-}
-
-/// The key of a methodology's weight; `none` stands for tasks without one.
-pub fn weight_key(name: &str) -> String {
-    format!("methodology {name}")
 }

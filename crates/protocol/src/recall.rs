@@ -107,7 +107,4 @@ pub trait LessonSource: Send + Sync {
     fn find_remedy(&self, failed: &FailedCall<'_>) -> Option<Remedy>;
 
     fn similar_lessons(&self, failed: &FailedCall<'_>) -> Vec<RecalledLesson>;
-
-    /// From 0 to 1; 0.5 if unknown.
-    fn methodology_weight(&self, methodology: &str) -> f64;
 }

@@ -29,7 +29,8 @@ impl StoredLessons {
     /// Errors are reported by the writing thread.
     pub(super) fn open(&self, file: PathBuf, notices: &Notices) {
         let store = SqliteStore::new(file, notice_sender(notices)).with_busy_timeout(READ_TIMEOUT);
-        _ = store.weight("");
+        // Opens the file.
+        _ = store.traces(i64::MAX);
         *self.store.lock() = Some(store);
         self.is_open.send_replace(true);
     }
@@ -56,12 +57,5 @@ impl LessonSource for StoredLessons {
 
     fn similar_lessons(&self, failed: &FailedCall<'_>) -> Vec<RecalledLesson> {
         self.query(|store| recall::similar_lessons(store, &self.project, failed))
-    }
-
-    fn methodology_weight(&self, methodology: &str) -> f64 {
-        self.query(|store| {
-            store.weight(&agent_protocol::methodology::weight_key(methodology)).map(Some)
-        })
-        .unwrap_or(0.5)
     }
 }

@@ -245,8 +245,4 @@ impl LessonSource for ReplayState {
     fn similar_lessons(&self, _failed: &FailedCall<'_>) -> Vec<RecalledLesson> {
         self.take_recalled(RecallMoment::Reflection, None)
     }
-
-    fn methodology_weight(&self, _methodology: &str) -> f64 {
-        0.5
-    }
 }

@@ -30,7 +30,7 @@ pub(in crate::cli) struct ReviewArgs {
     /// Of all projects
     #[arg(long)]
     all: bool,
-    /// Only report: change no weights, remove no lessons
+    /// Only report: remove no lessons
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

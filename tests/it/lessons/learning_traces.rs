@@ -433,7 +433,7 @@ fn reflection_memories_are_kept_only_if_the_patch_helped() {
 }
 
 #[test]
-fn traces_record_the_methodology_chosen_by_the_planner() {
+fn the_model_is_told_the_methodology_that_the_planner_chose() {
     let plan = json!({"todos": [{"content": "read lib/a.rs", "status": "pending"}], "methodology": "search_then_edit"});
     let (_, mut said) = reflection(&[]);
     said["root_cause"]["plan_still_holds"] = false.into();
@@ -448,12 +448,6 @@ fn traces_record_the_methodology_chosen_by_the_planner() {
     ]);
     let log = serde_json::to_string(&events).unwrap();
     assert!(log.contains("Write down the places as todos."), "the model was told how that goes");
-    let traces = build_traces("here", &events);
-    assert_eq!(
-        traces.last().unwrap().methodology.as_deref(),
-        Some("search_then_edit"),
-        "{traces:#?}"
-    );
 }
 
 #[test]
@@ -491,10 +485,7 @@ fn review_reports_sessions_and_is_idempotent() {
     let line = law.unwrap()["line"].as_str().unwrap();
     assert!(line.ends_with("`PATH=bin:$PATH make check` worked."), "{json:#}");
     let again: Value = serde_json::from_str(&review("json").stdout).unwrap();
-    assert_eq!(
-        again["call_kinds"][0]["weight"], again["call_kinds"][0]["weight_before"],
-        "{again:#}"
-    );
+    assert_eq!(json["call_kinds"], again["call_kinds"]);
     assert_eq!(json["learnt"], again["learnt"]);
     let markdown = review("md").stdout;
     for part in [

@@ -526,46 +526,6 @@ fn pruning_removes_unhelpful_then_least_used_lessons() {
     assert_eq!(left, [1, 3, 4, 5]);
 }
 
-#[test]
-fn weights_start_at_one_half_and_persist() {
-    let memory = Memory::new();
-    let store = memory.open();
-    assert!((store.weight("Bash test").unwrap() - 0.5).abs() < 1e-9);
-    store.set_weight("Bash test", 0.7).unwrap();
-    assert!((memory.open().weight("Bash test").unwrap() - 0.7).abs() < 1e-9);
-}
-
-#[test]
-fn review_weights_are_equal_for_every_project_filter() {
-    let memory = Memory::new();
-    let store = memory.open();
-    let trace = |project: &str, n: u32, final_success: bool| -> ExecutionTrace {
-        let id = format!("{project}/{n}");
-        serde_json::from_value(json!({
-            "id": format!("{id}/1"), "skill_id": "LS", "task_id": id, "session": project,
-            "project": project, "turn": n, "step": 0, "attempts": [],
-            "final_success": final_success, "needs_human": false, "methodology": null,
-            "created_at_ms": 5, "duration_ms": 1,
-        }))
-        .unwrap()
-    };
-    let traces = vec![trace("one", 1, true), trace("one", 2, true), trace("two", 1, false)];
-    store.commit(&Batch { traces, ..Batch::default() }).unwrap();
-    let carry_out = |project: Option<&str>| {
-        let project = project.map(str::to_owned);
-        let period = ReviewPeriod { from_ms: 0, to_ms: 10, project };
-        let review = review(&store, &period, &[]).unwrap();
-        let changed = review::apply_review(&store, &review).unwrap();
-        (review.totals.traces, changed, store.weight("LS").unwrap())
-    };
-    let first = carry_out(Some("one"));
-    assert_eq!((first.0, first.1), (2, 1));
-    assert!((first.2 - 0.6).abs() < 1e-9, "two of three went well: {}", first.2);
-    assert_eq!(carry_out(Some("two")), (1, 0, first.2));
-    assert_eq!(carry_out(Some("one")), (2, 0, first.2));
-    assert_eq!(carry_out(None), (3, 0, first.2));
-}
-
 /// A trace of one project; each attempt has its error, or `None` if it succeeded.
 fn traced(project: &str, n: u32, skill: &str, said: &[Option<(&str, &str)>]) -> ExecutionTrace {
     let attempts = said.iter().zip(1..).map(|(said, index)| {
@@ -581,7 +541,7 @@ fn traced(project: &str, n: u32, skill: &str, said: &[Option<(&str, &str)>]) -> 
     serde_json::from_value(json!({
         "id": format!("{id}/1/1"), "skill_id": skill, "task_id": format!("{id}/1"), "session": id,
         "project": project, "turn": 1, "step": 0, "attempts": attempts.collect::<Vec<_>>(),
-        "final_success": well, "needs_human": !well, "methodology": null,
+        "final_success": well, "needs_human": !well,
         "created_at_ms": 5 + i64::from(n), "duration_ms": 1,
     }))
     .unwrap()

@@ -286,18 +286,13 @@ impl Kernel {
         Ok(())
     }
 
-    /// Lists the methodologies with their first sentences; the most successful first.
+    /// Lists the methodologies with their first sentences.
     fn list_methodologies(&self) -> String {
-        let weight = |name: &str| {
-            self.parts.memory.as_ref().map_or(0.5, |memory| memory.recall.methodology_weight(name))
-        };
-        let mut methodologies = methodology::ALL;
-        methodologies.sort_by(|one, other| weight(other.name).total_cmp(&weight(one.name)));
         let line = |methodology: &methodology::Methodology| {
             let text = self.parts.prompts.text(methodology.prompt);
             format!("- {}: {}", methodology.name, text.lines().next().unwrap_or_default())
         };
-        methodologies.iter().map(line).collect::<Vec<_>>().join("\n")
+        methodology::ALL.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 
     fn rewrite_step(&self, todos: Vec<PlannedTodo>) -> Plan {

@@ -63,15 +63,11 @@ pub fn render_markdown(review: &Review) -> String {
     suggestions_section(&mut page, review);
     failures_section(&mut page, review);
     call_kinds_section(&mut page, review);
-    methodologies_section(&mut page, review);
     memory_section(&mut page, review);
     page.paragraph("## How this was counted");
     page.0.push_str(
-        "A trace is one success, or a failure with every further attempt at the same thing. The weight of a kind of call is \
-         `(s + 1) / (n + 2)`: each of its `n` traces adds 1 to `s` if its first attempt succeeded, `1 / (1 + k)` after `k` failed \
-         attempts, and 0 if it failed; the traces of all projects count. The confidence of a lesson is \
-         `(helped + 1) / (helped + did not help + 2)`. No model wrote this report. Only weights and retired lessons were \
-         changed. `agent memory show ID` shows the origin of a lesson, `agent trace show SESSION` what happened.\n",
+        "A trace is one success, or a failure with every further attempt at the same thing. The confidence of a lesson \
+         is `(helped + 1) / (helped + did not help + 2)`. No model wrote this report. Only retired lessons were removed. `agent memory show ID` shows the origin of a lesson, `agent trace show SESSION` what happened.\n",
     );
     page.0
 }
@@ -230,26 +226,11 @@ fn call_kinds_section(page: &mut MarkdownPage, review: &Review) {
             kind.resolved.to_string(),
             kind.failed.to_string(),
             percent(kind.rate),
-            weight_change(kind.weight_before, kind.weight),
         ]
     });
-    let head =
-        ["kind of call", "traces", "first attempt", "resolved", "failed", "succeeded", "weight"];
-    page.table_section("Kinds of calls", &head, &[1, 2, 3, 4, 5, 6], rows);
+    let head = ["kind of call", "traces", "first attempt", "resolved", "failed", "succeeded"];
+    page.table_section("Kinds of calls", &head, &[1, 2, 3, 4, 5], rows);
     page.omitted_rows(review.call_kinds.len());
-}
-
-fn methodologies_section(page: &mut MarkdownPage, review: &Review) {
-    let rows = review.methodologies.iter().map(|methodology| {
-        vec![
-            methodology.name.as_deref().unwrap_or("none chosen").replace('_', " "),
-            methodology.tasks.to_string(),
-            format!("{} of {}", methodology.well, methodology.tasks),
-            weight_change(methodology.weight_before, methodology.weight),
-        ]
-    });
-    let head = ["methodology", "tasks", "without unresolved failures", "weight"];
-    page.table_section("Methodologies", &head, &[1, 2, 3], rows);
 }
 
 fn memory_section(page: &mut MarkdownPage, review: &Review) {
@@ -299,15 +280,6 @@ fn capitalize(text: &str) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
-}
-
-fn weight_change(before: f64, now: f64) -> String {
-    let is_new = (before - 0.5).abs() < 1e-9;
-    if is_new || (before - now).abs() < 0.005 {
-        format!("{now:.2}")
-    } else {
-        format!("{before:.2} → {now:.2}")
-    }
 }
 
 fn format_date(ms: i64) -> String {

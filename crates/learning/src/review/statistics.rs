@@ -9,7 +9,6 @@ use crate::call_record::{call_target, text_argument};
 use crate::lesson::{Lesson, failure_key};
 use crate::trace::{Attempt, ExecutionTrace, FixSource};
 use agent_protocol::envelope::ErrorCode;
-use agent_protocol::methodology;
 use agent_protocol::shorten;
 
 const MAX_ROWS: usize = 40;
@@ -133,28 +132,6 @@ pub struct CallKindStats {
     pub resolved: usize,
     pub failed: usize,
     pub rate: f64,
-    pub weight: f64,
-    pub weight_before: f64,
-}
-
-/// A weight: `(s + 1) / (n + 2)`. Each of the `n` traces counts 1 if its first attempt succeeded, `1 / (1 +
-/// k)` after `k` failed attempts, and 0 if it did not succeed.
-pub(super) fn compute_weight<'a>(traces: impl Iterator<Item = &'a ExecutionTrace>) -> f64 {
-    let (mut sum, mut n) = (0.0, 0.0);
-    for trace in traces {
-        n += 1.0;
-        if trace.final_success {
-            let failed = trace.attempts.iter().filter(|attempt| !attempt.success).count();
-            sum += fraction(1, 1 + failed);
-        }
-    }
-    (sum + 1.0) / (n + 2.0)
-}
-
-pub(super) fn compute_weights(traces: &[ExecutionTrace]) -> BTreeMap<String, f64> {
-    let kinds = count_call_kinds(traces).into_iter().map(|kind| (kind.skill, kind.weight));
-    let methodologies = count_methodologies(traces).into_iter();
-    kinds.chain(methodologies.map(|used| (used.subject(), used.weight))).collect()
 }
 
 pub(super) fn count_call_kinds(traces: &[ExecutionTrace]) -> Vec<CallKindStats> {
@@ -172,8 +149,6 @@ pub(super) fn count_call_kinds(traces: &[ExecutionTrace]) -> Vec<CallKindStats> 
             resolved: well().count() - first_attempt,
             failed: traces.len() - well().count(),
             rate: fraction(well().count(), traces.len()),
-            weight: compute_weight(traces.iter().copied()),
-            weight_before: 0.5,
         }
     };
     let mut kinds: Vec<CallKindStats> = skills.into_iter().map(kind_stats).collect();
@@ -272,57 +247,4 @@ fn attempt_failure_key(attempt: &Attempt) -> Option<String> {
     let target = call_target(tool, input, &attempt.activated_artifacts);
     let signature = attempt.signature.as_deref().unwrap_or_default();
     Some(failure_key(tool, &target, attempt.code?, signature))
-}
-
-/// A methodology with the tasks in which it was used.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MethodologyUse {
-    /// Its name; `None`: none was selected.
-    pub name: Option<String>,
-    pub tasks: usize,
-    /// Number of tasks without unresolved failures.
-    pub well: usize,
-    /// The new weight: `(well + 1) / (tasks + 2)`.
-    pub weight: f64,
-    pub weight_before: f64,
-}
-
-impl MethodologyUse {
-    /// The key of its weight.
-    pub fn subject(&self) -> String {
-        methodology::weight_key(self.name.as_deref().unwrap_or("none"))
-    }
-}
-
-pub(super) fn count_methodologies(traces: &[ExecutionTrace]) -> Vec<MethodologyUse> {
-    // A task counts for the methodology that was selected for it, from its start.
-    let mut chosen: BTreeMap<&str, Option<&str>> = BTreeMap::new();
-    for trace in traces {
-        let methodology = chosen.entry(&trace.task_id).or_default();
-        *methodology = trace.methodology.as_deref().or(*methodology);
-    }
-    let mut methodologies: BTreeMap<Option<&str>, BTreeMap<&str, bool>> = BTreeMap::new();
-    for trace in traces {
-        let methodology = chosen.get(trace.task_id.as_str()).copied().flatten();
-        let tasks = methodologies.entry(methodology).or_default();
-        *tasks.entry(&trace.task_id).or_insert(true) &= !trace.needs_human;
-    }
-    // No methodology was ever selected: there is nothing to compare.
-    if methodologies.keys().all(Option::is_none) {
-        return Vec::new();
-    }
-    let methodology_use = |(name, tasks): (Option<&str>, BTreeMap<&str, bool>)| {
-        let well = tasks.values().filter(|well| **well).count();
-        MethodologyUse {
-            name: name.map(str::to_owned),
-            tasks: tasks.len(),
-            well,
-            weight: fraction(well + 1, tasks.len() + 2),
-            weight_before: 0.5,
-        }
-    };
-    let mut methodologies: Vec<MethodologyUse> =
-        methodologies.into_iter().map(methodology_use).collect();
-    methodologies.sort_by(|a, b| b.weight.total_cmp(&a.weight));
-    methodologies
 }

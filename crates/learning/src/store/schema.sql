@@ -26,9 +26,3 @@ CREATE VIRTUAL TABLE terms USING fts5 (text, tokenize = "unicode61 remove_diacri
 
 -- In how many lessons each term stands.
 CREATE VIRTUAL TABLE term_counts USING fts5vocab (terms, row);
-
--- Weights of skills and methodologies.
-CREATE TABLE weights (
-    subject TEXT PRIMARY KEY,
-    weight  REAL NOT NULL
-) WITHOUT ROWID;

@@ -14,7 +14,6 @@ use super::{Batch, LearnOutcome, StoreError};
 use crate::lesson::{Lesson, Origin, Scope};
 use crate::trace::ExecutionTrace;
 
-const DEFAULT_WEIGHT: f64 = 0.5;
 /// Another process may replace the file at each try.
 const MAX_TRIES: usize = 3;
 /// Limit on the lessons that contain the words of a query, each counted once per word.
@@ -237,24 +236,6 @@ impl SqliteStore {
             "SELECT body FROM traces WHERE created_at_ms >= ?1 ORDER BY created_at_ms, id",
             params![since_ms],
         )
-    }
-
-    /// The weight of a skill or methodology; 0.5 if not known.
-    pub fn weight(&self, subject: &str) -> Result<f64, StoreError> {
-        let weight = self.read(|db| {
-            let mut select = db.prepare_cached("SELECT weight FROM weights WHERE subject = ?1")?;
-            select.query_row([subject], |row| row.get(0)).optional()
-        })?;
-        Ok(weight.flatten().unwrap_or(DEFAULT_WEIGHT))
-    }
-
-    /// Sets the weight of a skill or methodology.
-    pub fn set_weight(&self, subject: &str, weight: f64) -> Result<(), StoreError> {
-        self.write(|db| {
-            db.prepare_cached("INSERT OR REPLACE INTO weights (subject, weight) VALUES (?1, ?2)")?
-                .execute(params![subject, weight])
-                .map(drop)
-        })
     }
 
     /// Removes older traces, and the least used lessons beyond `max_lessons`; returns the number.
