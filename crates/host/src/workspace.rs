@@ -44,9 +44,7 @@ pub use replace::FileContent;
 pub use snapshot::{CutLines, FileStat, Snapshot};
 pub use spill::{SpillFile, SpillFolder};
 pub use text::{LineEnding, Text, plain};
-pub use walk::{
-    FileKind, SkippedCounts, ThreadResults, Walk, WalkEntry, WalkRules, WalkedPath, is_cache,
-};
+pub use walk::{FileKind, ThreadResults, Walk, WalkEntry, WalkRules, WalkedPath, is_cache};
 
 use agent_protocol::disk;
 use agent_protocol::envelope::{ErrorCode, Failure};

@@ -250,7 +250,7 @@ fn everyday_commands_behave_as_in_bash() {
             return vec![refusal];
         }
         let data = &envelope["data"];
-        // A redirected line is answered by a file tool with its own output format.
+        // A redirected line is answered by Read in its own format.
         let is_redirected = !data["redirected_to"].is_null();
         let compares = |what: &str| {
             (line.compare.is_empty() || line.compare.iter().any(|compare| compare == what))

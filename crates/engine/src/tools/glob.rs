@@ -137,10 +137,8 @@ fn find_files(
         data.insert("truncated".to_owned(), true.into());
     }
     let mut stats = json_object(json!({ "matched": matched, "visited": search.limits.visited() }));
-    for (name, n) in [("links", found.links), ("unreadable", found.unreadable)] {
-        if n > 0 {
-            stats.insert(name.to_owned(), n.into());
-        }
+    if found.unreadable > 0 {
+        stats.insert("unreadable".to_owned(), found.unreadable.into());
     }
     Ok(Report {
         partial: truncated || aborted.is_some(),
@@ -188,8 +186,6 @@ struct GlobMatches<'a> {
     /// Files that match only the tolerant pattern; collected until one matches exactly.
     near_matches: Vec<ProjectPath>,
     matching_folders: Vec<ProjectPath>,
-    /// Number of symlinks among `paths`.
-    links: u64,
     unreadable: u64,
 }
 
@@ -217,7 +213,7 @@ impl GlobSearch<'_> {
         let opened = WalkBase::open(self.base)?;
         let parts = Mutex::default();
         let walk = Walk { base: self.base.clone(), rules, depth: None };
-        let skipped = self.workspace.walk(&walk, || {
+        let n_unreadable = self.workspace.walk(&walk, || {
             let mut part = ThreadResults::<GlobMatches<'_>>::of(&parts);
             // (A copy for each thread avoids waiting for their caches.)
             let (exact, near) = (self.exact_pattern.clone(), self.near_pattern.clone());
@@ -232,7 +228,6 @@ impl GlobSearch<'_> {
                     if entry.kind() == FileKind::Directory {
                         keep_example(&mut found.matching_folders, entry.to_project_path());
                     } else if let Some(time) = self.time_of(opened, &entry) {
-                        found.links += u64::from(entry.kind() == FileKind::Link);
                         found.paths.push((Reverse(time), entry));
                     }
                 } else if found.paths.is_empty()
@@ -249,12 +244,11 @@ impl GlobSearch<'_> {
             found.paths.extend(part.paths);
             found.near_matches.extend(part.near_matches);
             found.matching_folders.extend(part.matching_folders);
-            found.links += part.links;
         }
         for paths in [&mut found.near_matches, &mut found.matching_folders] {
             paths.sort_unstable_by(|path, other| path.relative().cmp(other.relative()));
         }
-        found.unreadable = skipped.unreadable as u64;
+        found.unreadable = n_unreadable as u64;
         Ok(found)
     }
 

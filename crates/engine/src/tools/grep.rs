@@ -322,8 +322,6 @@ fn build_report(
         ("withheld", found.withheld),
         ("unreadable", found.unreadable),
         ("too_long", found.too_long),
-        ("lines_cut", found.lines_cut),
-        ("git_skipped", found.git_skipped),
     ] {
         if n > 0 {
             stats.insert(name.to_owned(), n.into());

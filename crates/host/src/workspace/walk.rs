@@ -59,13 +59,6 @@ pub struct Walk {
     pub depth: Option<usize>,
 }
 
-/// Counts of directories that a walk skipped although the rules include them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SkippedCounts {
-    pub unreadable: usize,
-    pub git: usize,
-}
-
 /// A path of a walk.
 #[derive(Clone, Debug)]
 pub struct WalkEntry {
@@ -159,12 +152,13 @@ impl<T: Default> Drop for ThreadResults<'_, T> {
 }
 
 impl Workspace {
-    /// Walks with several threads, each with its own visitor, in no particular order.
+    /// Walks with several threads, each with its own visitor, in no particular order. Returns the number of
+    /// directories that could not be read.
     pub fn walk<'v, 'w>(
         &'w self,
         walk: &Walk,
         visitor: impl Fn() -> Visitor<'v, 'w> + Sync,
-    ) -> SkippedCounts {
+    ) -> usize {
         let base = walk.base.absolute();
         let top = self.writable_root(base).unwrap_or(base);
         let rules = Self::rules_at(walk, top);
@@ -191,8 +185,8 @@ impl Workspace {
             .max_depth(walk.depth.map(|depth| depth + below))
             .threads(std::thread::available_parallelism().map_or(2, |n| n.get().min(8)));
         let goal = base.to_owned();
-        let (unreadable, git) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (not_entered, git_met) = (Arc::clone(&unreadable), Arc::clone(&git));
+        let unreadable = Arc::new(AtomicUsize::new(0));
+        let not_entered = Arc::clone(&unreadable);
         // Most projects have none.
         let closed = self.closed_paths_below(top);
         let needs_tracked = rules.include_tracked && !rules.include_hidden;
@@ -207,7 +201,6 @@ impl Workspace {
             }
             let is_folder = || entry.file_type().is_some_and(|kind| kind.is_dir());
             if entry.file_name() == ".git" {
-                git_met.fetch_add(1, Ordering::Relaxed);
                 return false;
             }
             let is_included = is_included(entry, rules, &tracked)
@@ -234,8 +227,7 @@ impl Workspace {
                 if visit(met) { WalkState::Continue } else { WalkState::Quit }
             })
         });
-        let count = |n: &AtomicUsize| n.load(Ordering::Relaxed);
-        SkippedCounts { unreadable: count(&unreadable), git: count(&git) }
+        unreadable.load(Ordering::Relaxed)
     }
 
     /// The number of entries of a directory, without rules.

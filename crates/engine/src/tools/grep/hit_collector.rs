@@ -40,7 +40,6 @@ pub(super) struct HitCollector<'a> {
     pub(super) hits: Vec<Hit>,
     pub(super) n_hits: u64,
     pub(super) matched_lines: u64,
-    pub(super) lines_cut: u64,
     /// Offset of a NUL byte.
     pub(super) binary_at: Option<u64>,
     before: Vec<String>,
@@ -57,17 +56,10 @@ impl<'a> HitCollector<'a> {
             hits: Vec::new(),
             n_hits: 0,
             matched_lines: 0,
-            lines_cut: 0,
             binary_at: None,
             before: Vec::new(),
             last_kept: false,
         }
-    }
-
-    fn shorten_line(&mut self, line: &[u8], found: Range<usize>) -> String {
-        let (text, is_cut) = cut_around_match(line, found);
-        self.lines_cut += u64::from(is_cut);
-        text
     }
 
     fn match_text(&mut self, found: &SinkMatch<'_>) -> String {
@@ -75,13 +67,12 @@ impl<'a> HitCollector<'a> {
         for (index, line) in found.lines().enumerate() {
             if index == MAX_LINES {
                 lines.push("…".to_owned());
-                self.lines_cut += 1;
                 break;
             }
             let line = strip_line_end(line);
             // A match over several lines has no position in a single one.
             let at = self.matcher.find(line).ok().flatten();
-            lines.push(self.shorten_line(line, at.map_or(0..0, |at| at.start()..at.end())));
+            lines.push(cut_around_match(line, at.map_or(0..0, |at| at.start()..at.end())));
         }
         lines.join("\n")
     }
@@ -111,11 +102,11 @@ impl Sink for &mut HitCollector<'_> {
         let line = strip_line_end(context.bytes());
         match context.kind() {
             SinkContextKind::Before if has_room => {
-                let line = self.shorten_line(line, 0..0);
+                let line = cut_around_match(line, 0..0);
                 self.before.push(line);
             }
             SinkContextKind::After if self.last_kept => {
-                let line = self.shorten_line(line, 0..0);
+                let line = cut_around_match(line, 0..0);
                 if let Some(hit) = self.hits.last_mut() {
                     hit.after.push(line);
                 }
@@ -141,14 +132,14 @@ fn strip_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The line, or the part of it around the match; and whether it was shortened.
-fn cut_around_match(line: &[u8], found: Range<usize>) -> (String, bool) {
+/// The line, or the part of it around the match.
+fn cut_around_match(line: &[u8], found: Range<usize>) -> String {
     // A character has at most four bytes: most of a very long line is not decoded.
     let reach = MAX_CHARACTERS * 4;
     if line.len() <= reach {
         let text = String::from_utf8_lossy(line);
         if text.chars().count() <= MAX_CHARACTERS {
-            return (text.into_owned(), false);
+            return text.into_owned();
         }
     }
     let start = found.start.min(line.len());
@@ -171,7 +162,7 @@ fn cut_around_match(line: &[u8], found: Range<usize>) -> (String, bool) {
     if n_after < ahead.len() || line.len() > start + reach {
         text.push('…');
     }
-    (text, true)
+    text
 }
 
 #[cfg(test)]
@@ -181,7 +172,7 @@ mod tests {
     #[test]
     fn long_lines_are_truncated_around_the_match() {
         let line = format!("{}needle{}", "a".repeat(3000), "ä".repeat(3000));
-        let (text, _) = cut_around_match(line.as_bytes(), 3000..3006);
+        let text = cut_around_match(line.as_bytes(), 3000..3006);
         assert_eq!(text.chars().count(), 502);
         assert!(text.starts_with("…aaa") && text.ends_with("ä…"));
         assert_eq!(text.find("needle"), Some('…'.len_utf8() + 100));
@@ -190,13 +181,13 @@ mod tests {
     #[test]
     fn match_at_the_end_of_a_long_line_keeps_the_text_before() {
         let line = format!("{}needle", "a".repeat(600));
-        let (text, _) = cut_around_match(line.as_bytes(), 600..606);
+        let text = cut_around_match(line.as_bytes(), 600..606);
         assert_eq!(text, format!("…{}needle", "a".repeat(494)));
     }
 
     #[test]
     fn line_of_500_characters_is_not_truncated() {
         let line = "ä".repeat(500);
-        assert_eq!(cut_around_match(line.as_bytes(), 0..0), (line.clone(), false));
+        assert_eq!(cut_around_match(line.as_bytes(), 0..0), line);
     }
 }

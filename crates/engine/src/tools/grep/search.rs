@@ -65,9 +65,6 @@ pub(super) struct GrepMatches {
     pub(super) withheld: u64,
     pub(super) unreadable: u64,
     pub(super) too_long: u64,
-    pub(super) lines_cut: u64,
-    /// Git's own directories.
-    pub(super) git_skipped: u64,
 }
 
 impl GrepMatches {
@@ -116,7 +113,7 @@ impl GrepSearch<'_> {
         let parts = Mutex::default();
         let has_rules = self.hidden_files.has_rules("Grep");
         let walk = Walk { base: base.clone(), rules, depth: None };
-        let skipped = self.workspace.walk(&walk, || {
+        let n_unreadable = self.workspace.walk(&walk, || {
             let mut part = ThreadResults::<ThreadMatches>::of(&parts);
             let mut tools = self.thread_resources();
             let file_pattern = self.file_pattern.clone();
@@ -160,8 +157,7 @@ impl GrepSearch<'_> {
             gathered.merge(part, self);
         }
         let mut found = gathered.into_matches();
-        found.unreadable += skipped.unreadable as u64;
-        found.git_skipped = skipped.git as u64;
+        found.unreadable += n_unreadable as u64;
         Ok(found)
     }
 
@@ -208,7 +204,6 @@ impl GrepSearch<'_> {
         counts.matched_files += 1;
         counts.matched_lines += collect.matched_lines;
         counts.n_hits += collect.n_hits;
-        counts.lines_cut += collect.lines_cut;
         let time = data.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         let path = path().relative().to_owned();
         let hits = FileHits {
@@ -301,7 +296,6 @@ impl ThreadMatches {
             (&mut sum.withheld, other.withheld),
             (&mut sum.unreadable, other.unreadable),
             (&mut sum.too_long, other.too_long),
-            (&mut sum.lines_cut, other.lines_cut),
         ] {
             *sum += n;
         }
