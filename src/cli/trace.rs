@@ -9,6 +9,7 @@ use clap::Subcommand;
 use super::session::{SessionArgs, find_session};
 use super::{print_answer, usage_error};
 use crate::app::{OpenError, Storage};
+use agent_record::PartialRecord;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TraceCommand {
@@ -16,7 +17,7 @@ pub(super) enum TraceCommand {
     Show(SessionArgs),
     /// Write a session as one HTML page, to find out what went wrong
     Html(html::HtmlArgs),
-    /// Count what happened: tokens, cost, time, calls, failures
+    /// Count what happened, as JSON: tokens, cost, time, calls, failures
     Stats(stats::TraceStatsArgs),
     /// Run a session again in a scratch copy, with the recorded answers, and compare the results
     Replay(replay::ReplayArgs),
@@ -26,8 +27,8 @@ pub(super) fn run(command: &TraceCommand) -> u8 {
     match command {
         TraceCommand::Show(one) => print_answer(
             find_session(&one.project_args, one.id.as_deref())
-                .and_then(|(storage, id)| ReadSession::read(&storage, id))
-                .map(|session| agent_record::timeline(&session.record.events).into()),
+                .and_then(|(storage, id)| read_record(&storage, &id))
+                .map(|record| agent_record::timeline(&record.events).into()),
         ),
         TraceCommand::Html(args) => print_answer(html::write_html(args)),
         TraceCommand::Stats(args) => print_answer(stats::report_stats(args)),
@@ -35,21 +36,13 @@ pub(super) fn run(command: &TraceCommand) -> u8 {
     }
 }
 
-struct ReadSession {
-    id: String,
-    record: agent_record::PartialRecord,
-}
-
-impl ReadSession {
-    /// Reads any version, and reports what it does not understand.
-    fn read(storage: &Storage, id: String) -> Result<Self, OpenError> {
-        let path = storage.log_path(&id);
-        let record =
-            agent_record::read_partially(&path).map_err(|error| usage_error(error.to_string()))?;
-        if !record.gaps.is_empty() {
-            let (short, gaps) = (storage.short_id(&id), record.gaps.describe());
-            agent_ui::print_notice(&format!("session {short}: {gaps}"));
-        }
-        Ok(Self { id, record })
+/// Reads any version, and reports what it does not understand.
+fn read_record(storage: &Storage, id: &str) -> Result<PartialRecord, OpenError> {
+    let record = agent_record::read_partially(&storage.log_path(id))
+        .map_err(|error| usage_error(error.to_string()))?;
+    if !record.gaps.is_empty() {
+        let (short, gaps) = (storage.short_id(id), record.gaps.describe());
+        agent_ui::print_notice(&format!("session {short}: {gaps}"));
     }
+    Ok(record)
 }

@@ -53,16 +53,8 @@ fn trace(test: &Test, args: &[&str]) -> Done {
 }
 
 fn stats(test: &Test, args: &[&str]) -> Value {
-    let done = trace(test, &[&["stats", "--format", "json"], args].concat()).expect_code(0);
+    let done = trace(test, &[&["stats"], args].concat()).expect_code(0);
     serde_json::from_str(&done.stdout).unwrap()
-}
-
-/// Every line fits a terminal of 80 columns, and none controls it.
-fn is_plain(text: &str) {
-    for line in text.lines() {
-        assert!(line.chars().count() <= 80, "{line}");
-        assert!(!line.contains(char::is_control), "{line:?}");
-    }
 }
 
 #[test]
@@ -94,20 +86,7 @@ fn stats_count_what_a_run_did() {
     let time = |name: &str| total["time"][name].as_u64().unwrap();
     assert!(time("turns_ms") > 0 && time("tools_ms") > 0 && time("checks_ms") > 0, "{total}");
     assert_eq!(time("approvals_ms"), 0);
-
-    let text = trace(&test, &["stats"]).expect_code(0).stdout;
-    is_plain(&text);
-    for part in [
-        "outcome       completed 1\n",
-        "steps         5\n",
-        "tokens        15,000 in, 150 out\n",
-        "recovered     1 of 2 failed actions, 1 left in completed turns\n",
-        "decisions     retry feedback 1\n",
-        "NOT_FOUND       Read 1\n",
-    ] {
-        assert!(text.contains(part), "{part}\n{text}");
-    }
-    assert_eq!(trace(&test, &["stats"]).stdout, text, "the same record gives the same numbers");
+    assert_eq!(stats(&test, &[]), report, "the same record gives the same numbers");
 }
 
 #[test]
@@ -123,8 +102,6 @@ fn stats_show_each_purpose_of_a_request() {
     let verdicts = &total["verifications"];
     assert_eq!((&verdicts["confirmed"], &verdicts["objected"]), (&json!(1), &json!(0)));
     assert_eq!(total["models"].as_object().unwrap().len(), 2);
-    let text = trace(&test, &["stats"]).expect_code(0).stdout;
-    assert!(text.contains("\nverifying") && text.contains("verified      1 confirmed"), "{text}");
 }
 
 #[test]
@@ -141,8 +118,6 @@ fn stats_count_a_resumed_and_rewound_session_once() {
     assert_eq!((&total["turns"], &total["removed_turns"]), (&json!(2), &json!(1)));
     assert_eq!(total["outcomes"], json!({"completed": 1}));
     assert_eq!(total["usage"]["input_tokens"], 20);
-    let text = trace(&test, &["stats"]).expect_code(0).stdout;
-    assert!(text.contains("turns         2 (1 removed by a rewind)\n"), "{text}");
 }
 
 #[test]
@@ -183,11 +158,9 @@ fn stats_select_sessions_by_time_and_project() {
     }
     assert_eq!(n(&["--since", "1h", "-C", other.to_str().unwrap()]), 1);
     let done = trace(&test, &["stats", "--since", "2100-01-01"]).expect_code(0);
-    assert_eq!(done.stdout, "");
+    assert!(done.stdout.contains("\"sessions\": []"), "{done:?}");
     done.expect_one_line_of_stderr("nothing is recorded in this time");
-    let text = trace(&test, &["stats", "--since", "1h"]).expect_code(0).stdout;
-    is_plain(&text);
-    assert!(text.contains("sessions      2\n") && text.contains("completed 2"), "{text}");
+    assert_eq!(stats(&test, &["--since", "1h"])["total"]["outcomes"]["completed"], 2);
     for wrong in ["soon", "2020-13-01", "-3d", ""] {
         trace(&test, &["stats", &format!("--since={wrong}")])
             .expect_code(2)
@@ -264,15 +237,7 @@ fn waiting_for_the_user_is_no_time_of_a_tool() {
     assert_eq!(total["approvals"]["asked"], 1);
     assert_eq!(total["outcomes"], json!({"unfinished": 1}));
     assert_eq!((&total["cost_usd"], &total["unpriced_tokens"]), (&json!(0.75), &json!(1020)));
-    let text = trace(&test, &["stats"]).expect_code(0).stdout;
-    for part in [
-        "cost          $0.7500, without 1,020 tokens of models whose price is not known\n",
-        "time          9.0 s: models 1.2 s, tools 0.2 s, approvals 5.0 s\n",
-        "approvals     1 asked\n",
-        "summaries           1  1,000     500      20        -  0.2 s\n",
-    ] {
-        assert!(text.contains(part), "{part}\n{text}");
-    }
+    assert_eq!(total["purposes"]["summary"]["answers"], 1);
 }
 
 /// Views show what they understand of any record, and say in one line what they do not.

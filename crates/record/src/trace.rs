@@ -3,4 +3,3 @@
 pub mod normalise;
 pub mod page;
 pub mod stats;
-mod table;

@@ -4,13 +4,13 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 
-use super::ReadSession;
+use super::read_record;
 use crate::app::{OpenError, Storage};
 use crate::cli::session::{ProjectArgs, find_session, session_storage};
-use crate::cli::{ReportFormat, json_answer, report_left_out};
+use crate::cli::{json_answer, report_left_out};
 use crate::config::{UserDirs, time_zone};
 use agent_protocol::settings::parse_duration;
-use agent_record::trace::stats::{StatsReport, render_text};
+use agent_record::trace::stats::StatsReport;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TraceStatsArgs {
@@ -22,9 +22,6 @@ pub(in crate::cli) struct TraceStatsArgs {
     /// All sessions of all projects
     #[arg(long, conflicts_with_all = ["ids", "cwd"])]
     all: bool,
-    /// As what
-    #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: ReportFormat,
     #[command(flatten)]
     project_args: ProjectArgs,
 }
@@ -50,13 +47,9 @@ pub(super) fn report_stats(args: &TraceStatsArgs) -> Result<agent_ui::CommandOut
     let mut report = StatsReport::default();
     let mut errors = Vec::new();
     for (storage, ids) in projects {
-        let short = storage.short_ids();
         for id in ids {
-            match ReadSession::read(&storage, id) {
-                Ok(ReadSession { id, record }) => {
-                    let shortened = short.shorten(&id);
-                    report.add_session((&id, &shortened), &record.events, &record.gaps, since);
-                }
+            match read_record(&storage, &id) {
+                Ok(record) => report.add_session(&id, &record.events, &record.gaps, since),
                 Err(error) if is_one => return Err(error),
                 Err(error) => errors.push(error),
             }
@@ -67,11 +60,7 @@ pub(super) fn report_stats(args: &TraceStatsArgs) -> Result<agent_ui::CommandOut
         agent_ui::print_notice("nothing is recorded in this time");
     }
     report.sessions.sort_by(|a, b| a.started.cmp(&b.started));
-    Ok(match args.format {
-        ReportFormat::Text if report.sessions.is_empty() => String::new().into(),
-        ReportFormat::Text => render_text(&report).into(),
-        ReportFormat::Json => json_answer(&report),
-    })
+    Ok(json_answer(&report))
 }
 
 fn select_sessions(args: &TraceStatsArgs) -> Result<Vec<(Storage, Vec<String>)>, OpenError> {

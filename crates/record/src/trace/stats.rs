@@ -1,7 +1,5 @@
 //! Statistics of recorded sessions.
 
-mod text;
-
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
@@ -14,8 +12,6 @@ use agent_protocol::recall::RecallMoment;
 use agent_protocol::signature::shorten_with_hash;
 use agent_protocol::spending::Spending;
 
-pub use text::render_text;
-
 /// Statistics of sessions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct StatsReport {
@@ -27,8 +23,6 @@ pub struct StatsReport {
 #[derive(Clone, Debug, Serialize)]
 pub struct SessionStats {
     pub id: String,
-    #[serde(skip)]
-    pub short: String,
     pub started: String,
     pub model: String,
     pub name: Option<String>,
@@ -154,14 +148,14 @@ pub struct Times {
 }
 
 impl StatsReport {
-    /// Adds a session; with `since` (milliseconds since 1970) only its later events. False if there are none.
+    /// Adds a session; with `since` (milliseconds since 1970) only its later events, if there are any.
     pub fn add_session(
         &mut self,
-        (id, short): (&str, &str),
+        id: &str,
         events: &[Event],
         gaps: &RecordGaps,
         since: Option<i64>,
-    ) -> bool {
+    ) {
         let is_copy = |event: &Event| matches!(event.body, EventBody::SessionForked { .. });
         let counted = &events[events.iter().rposition(is_copy).map_or(0, |at| at + 1)..];
         let is_new = |event: &Event| {
@@ -170,7 +164,7 @@ impl StatsReport {
         let first = counted.iter().position(is_new).unwrap_or(counted.len());
         let counted = &counted[first..];
         if since.is_some() && counted.is_empty() {
-            return false;
+            return;
         }
         self.total.add_session(counted);
         let mut stats = Stats::default();
@@ -178,7 +172,6 @@ impl StatsReport {
         let (started, model) = session_start(events);
         self.sessions.push(SessionStats {
             id: id.to_owned(),
-            short: short.to_owned(),
             started,
             model,
             name: summary(events).name,
@@ -187,7 +180,6 @@ impl StatsReport {
             not_understood: gaps.clone(),
             stats,
         });
-        true
     }
 }
 
@@ -312,16 +304,6 @@ impl Stats {
             }
             _ => {}
         }
-    }
-
-    /// The number of tool calls.
-    pub fn calls(&self) -> u32 {
-        self.tools.values().map(|used| used.calls).sum()
-    }
-
-    /// The number of failed calls.
-    pub fn failures(&self) -> u32 {
-        self.tools.values().flat_map(|used| used.failures.values()).sum()
     }
 }
 
