@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use super::options::{self, ToolOptions};
 use super::{print_answer, usage_error};
 use crate::app::{self, OpenError, Storage};
-use crate::config::{Config, UserDirs};
+use crate::config::{Config, LoadedConfig, UserDirs};
 use agent_learning::lesson::{Lesson, Scope};
 use agent_learning::lesson_filter;
 use agent_learning::store::{SqliteStore, StoreError};
@@ -36,8 +36,6 @@ pub(super) enum MemoryCommand {
     /// Report on a period, and remove lessons that stopped helping
     Review(review::ReviewArgs),
 }
-
-pub(super) use change::add_rule;
 
 #[derive(Debug, Args)]
 struct MemoryProjectArgs {
@@ -100,6 +98,33 @@ pub(super) fn run(command: &MemoryCommand) -> u8 {
         MemoryCommand::Review(args) => review::run(args),
     };
     print_answer(done)
+}
+
+/// Answers `/memory` in the chat, for the project in this folder, with the configuration of its session; `tell`
+/// receives notices.
+pub(super) fn answer_chat(
+    root: PathBuf,
+    loaded: LoadedConfig,
+    arguments: &str,
+    tell: impl Fn(String) + Send + 'static,
+) -> Result<String, OpenError> {
+    let memory = ProjectMemory::with_config(root, loaded.config, loaded.is_trusted, tell)?;
+    let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match arguments.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [] | ["list"] => show::list_in_use(&memory),
+        ["add", words @ ..] => {
+            let text = words.join(" ");
+            let added = change::add_lesson(&memory, memory.scope(), LessonKind::Rule, &text)?;
+            Ok(format!("lesson {added}"))
+        }
+        ["show", id] | [id] if is_id(id) => Ok(show::describe(&memory, &memory.find_lesson(id)?)),
+        ["forget", id] if is_id(id) => change::forget_lessons(&memory, &[memory.find_lesson(id)?]),
+        _ => {
+            let usage =
+                "/memory lists lessons; /memory add TEXT, /memory show ID, /memory forget ID";
+            Err(usage_error(usage))
+        }
+    }
 }
 
 impl From<StoreError> for OpenError {

@@ -159,14 +159,7 @@ impl<'a> Jobs<'a> {
                     Err(reason) => ChatUpdate::Note(false, reason),
                 });
             }
-            CommandAction::Memory if arguments.split_whitespace().next() == Some("add") => {
-                let text = arguments.trim_start().strip_prefix("add").unwrap_or_default();
-                self.add_lesson(text.trim().to_owned());
-            }
-            CommandAction::Memory => match memory_arguments(arguments) {
-                Ok(arguments) => self.show_own_output("Memory", &arguments),
-                Err(reason) => self.handle.send(ChatUpdate::Note(false, reason)),
-            },
+            CommandAction::Memory => self.run_memory_command(arguments.to_owned()),
             CommandAction::Config => {
                 let text = config::describe_config(&self.options.config);
                 let text = text.map_err(|error| error.to_string());
@@ -203,16 +196,21 @@ impl<'a> Jobs<'a> {
         self.options.session_storage().short_id(&self.session)
     }
 
-    fn add_lesson(&mut self, text: String) {
+    fn run_memory_command(&mut self, arguments: String) {
         let (handle, notices) = (self.handle.clone(), self.handle.clone());
         let (root, loaded) = (self.options.root.clone(), self.options.config.clone());
+        let masker = Arc::clone(&self.masker);
         let tell = move |line| notices.send(ChatUpdate::Note(false, line));
-        let adding =
-            tokio::task::spawn_blocking(move || memory::add_rule(root, loaded, &text, tell));
+        let work = move || memory::answer_chat(root, loaded, &arguments, tell);
+        let work = tokio::task::spawn_blocking(work);
         self.spawn(async move {
-            handle.send(match adding.await {
-                Ok(Ok(text)) => ChatUpdate::Note(true, format!("lesson {}", text.trim_end())),
-                Ok(Err(error)) => ChatUpdate::Note(false, error.to_string()),
+            let (title, place) = ("Memory".to_owned(), PagePlace::Conversation);
+            handle.send(match work.await {
+                Ok(Ok(text)) => {
+                    let text = masker.mask(text.trim_end()).into_owned();
+                    ChatUpdate::Page { title, text, place }
+                }
+                Ok(Err(error)) => ChatUpdate::Note(false, masker.mask(&error.to_string()).into()),
                 Err(error) => ChatUpdate::Note(false, error.to_string()),
             });
         });
@@ -279,31 +277,6 @@ impl<'a> Jobs<'a> {
                 created => return Ok((path, created)),
             }
         }
-    }
-
-    fn show_own_output(&mut self, title: &'static str, arguments: &str) {
-        // The path of this executable may have changed.
-        let program = format!("/proc/{}/exe", std::process::id());
-        // This is not a command of the user, so it gets no folders in the project.
-        let line = format!("{program} {arguments}");
-        let command = Command::new(line, self.options.root.clone(), USER_COMMAND_TIMEOUT);
-        let run = self.run_host_program(command);
-        let (handle, masker) = (self.handle.clone(), self.masker.clone());
-        self.spawn(async move {
-            let CommandOutput { output, exit_code, .. } = run.await;
-            let output = output.trim_end();
-            // The chat does not need the program's name at the beginning.
-            let output = masker.mask(output.strip_prefix("agent: ").unwrap_or(output));
-            let text = output.into_owned();
-            handle.send(match (text.is_empty(), exit_code) {
-                (true, Some(0)) => ChatUpdate::Note(true, "no output".to_owned()),
-                (true, _) => ChatUpdate::Note(false, "it failed without output".to_owned()),
-                (false, _) => {
-                    let (title, place) = (title.to_owned(), PagePlace::Conversation);
-                    ChatUpdate::Page { title, text, place }
-                }
-            });
-        });
     }
 
     pub(super) fn run_host_program(
@@ -427,20 +400,6 @@ fn run_command(
             Err(error) => {
                 CommandOutput { output: error.to_string(), n_omitted: 0, exit_code: None }
             }
-        }
-    }
-}
-
-fn memory_arguments(arguments: &str) -> Result<String, String> {
-    let is_id = |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    match arguments.split_whitespace().collect::<Vec<_>>().as_slice() {
-        [] | ["list"] => Ok("memory list".to_owned()),
-        ["show", id] | [id] if is_id(id) => Ok(format!("memory show {id}")),
-        ["forget", id] if is_id(id) => Ok(format!("memory forget --yes {id}")),
-        _ => {
-            let usage =
-                "/memory lists lessons; /memory add TEXT, /memory show ID, /memory forget ID";
-            Err(usage.to_owned())
         }
     }
 }

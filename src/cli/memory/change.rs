@@ -1,14 +1,12 @@
 //! Adds, edits and forgets lessons.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::{LessonKindArg, MemoryProjectArgs, ProjectMemory, now_ms};
 use crate::app::{HostPrograms, OpenError};
 use crate::cli::terminal_prompt::confirm;
 use crate::cli::{block_on, editor};
-use crate::config::{LoadedConfig, UserDirs};
+use crate::config::UserDirs;
 use agent_learning::lesson::{Lesson, Origin, Scope};
 use agent_learning::store::{Batch, LearnOutcome};
 use agent_protocol::control::SessionControl;
@@ -69,31 +67,19 @@ pub(in crate::cli) struct ForgetArgs {
     project_args: MemoryProjectArgs,
 }
 
-/// For the project in this folder, with the configuration of its session; `tell` receives notices.
-pub(in crate::cli) fn add_rule(
-    root: PathBuf,
-    loaded: LoadedConfig,
-    text: &str,
-    tell: impl Fn(String) + Send + 'static,
-) -> Result<String, OpenError> {
-    let memory = ProjectMemory::with_config(root, loaded.config, loaded.is_trusted, tell)?;
-    let (scope, text) = (memory.scope(), memory.check_text(text)?);
-    store_lesson(&memory, scope, LessonKind::Rule, text)
-}
-
 pub(super) fn add(args: &LessonAddArgs) -> Result<String, OpenError> {
     let memory = ProjectMemory::open(&args.project_args)?;
-    let text = memory.check_text(&args.text.join(" "))?;
     let scope = if args.user { Scope::User } else { memory.scope() };
-    store_lesson(&memory, scope, args.kind.into(), text)
+    add_lesson(&memory, scope, args.kind.into(), &args.text.join(" "))
 }
 
-fn store_lesson(
+pub(super) fn add_lesson(
     memory: &ProjectMemory,
     scope: Scope,
     kind: LessonKind,
-    text: String,
+    text: &str,
 ) -> Result<String, OpenError> {
+    let text = memory.check_text(text)?;
     let lesson = Lesson::new(scope, kind, text, Origin::User, now_ms());
     let batch = Batch { lessons: vec![lesson.clone()], ..Batch::default() };
     Ok(match memory.store.commit(&batch)?.pop() {
@@ -160,6 +146,13 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
     if !args.yes && !confirm(&format!("forget {what}?"), "whether to forget")? {
         return Ok("nothing is forgotten\n".to_owned());
     }
+    forget_lessons(&memory, &items)
+}
+
+pub(super) fn forget_lessons(
+    memory: &ProjectMemory,
+    items: &[Lesson],
+) -> Result<String, OpenError> {
     let mut out = String::new();
     for item in items {
         memory.store.forget_lesson(&item.id)?;

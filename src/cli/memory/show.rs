@@ -12,6 +12,8 @@ use agent_learning::store::index_terms;
 use agent_protocol::shorten;
 use agent_ui::CommandOutput;
 
+const NO_LESSONS: &str = "no lessons yet; sessions with failures and `agent memory add` add them";
+
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LessonListArgs {
     /// Also retired ones
@@ -61,12 +63,18 @@ pub(super) fn list(args: &LessonListArgs) -> Result<CommandOutput, OpenError> {
         return Ok(json_answer(&items.iter().map(to_json).collect::<Vec<_>>()));
     }
     if items.is_empty() {
-        agent_ui::print_notice(
-            "no lessons yet; sessions with failures and `agent memory add` add them",
-        );
+        agent_ui::print_notice(NO_LESSONS);
     }
     let width = scope_width(items.iter(), args.range.all);
     Ok(items.iter().map(|item| lesson_line(item, width)).collect::<String>().into())
+}
+
+/// Those of this project and of the user that are in use.
+pub(super) fn list_in_use(memory: &ProjectMemory) -> Result<String, OpenError> {
+    let items = memory.store.lessons(&[memory.scope(), Scope::User])?;
+    let lines: String =
+        items.iter().filter(|item| item.is_in_use()).map(|item| lesson_line(item, None)).collect();
+    Ok(if lines.is_empty() { NO_LESSONS.to_owned() } else { lines })
 }
 
 pub(super) fn show(args: &ShowArgs) -> Result<CommandOutput, OpenError> {
@@ -75,6 +83,10 @@ pub(super) fn show(args: &ShowArgs) -> Result<CommandOutput, OpenError> {
     if args.json {
         return Ok(json_answer(&to_json(&lesson)));
     }
+    Ok(describe(&memory, &lesson).into())
+}
+
+pub(super) fn describe(memory: &ProjectMemory, lesson: &Lesson) -> String {
     let mut page = LessonPage::default();
     page.add_line("lesson", &lesson.id);
     page.add_line("kind", kind_name(lesson.kind));
@@ -98,19 +110,19 @@ pub(super) fn show(args: &ShowArgs) -> Result<CommandOutput, OpenError> {
         Origin::Distilled => "a model that was asked about a turn",
     };
     page.add_line("from", origin);
-    let Lesson { frequency, recalled, helped, hurt, .. } = &lesson;
+    let Lesson { frequency, recalled, helped, hurt, .. } = lesson;
     page.add_line("learnt", &format!("{frequency}×"));
     page.add_line("recalled", &format!("{recalled}×: helped {helped}, hurt {hurt}"));
-    page.add_line("sure", &format!("{} %", confidence_percent(&lesson)));
-    page.add_line("used", describe_use(&lesson));
+    page.add_line("sure", &format!("{} %", confidence_percent(lesson)));
+    page.add_line("used", describe_use(lesson));
     page.add_line("first", &format_day(lesson.created_at_ms));
     page.add_line("last", &format_day(lesson.last_occurred_ms));
     for source in &lesson.sources {
         let (from, to) = source.events;
-        let what = describe_session(&memory, &source.session);
+        let what = describe_session(memory, &source.session);
         page.add_line("session", &format!("{what}, events {from} to {to}"));
     }
-    Ok(page.0.into())
+    page.0
 }
 
 pub(super) fn search(args: &SearchArgs) -> Result<CommandOutput, OpenError> {

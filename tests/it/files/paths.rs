@@ -263,15 +263,13 @@ fn programs_started_by_the_chat_load_no_project_library() {
         .env("EDITOR", "sed -i s/draft/edited/");
     let mut pty = Pty::chat(&test, &[]);
     pty.wait_for("/help");
-    pty.say("/memory");
-    pty.wait_for("no lessons yet");
     pty.send("draft");
     pty.wait_for("draft");
     pty.send("\x07");
     pty.wait_for("edited");
     let loaded = fs::read_to_string(&log).unwrap();
     assert!(loaded.contains("--model script:../script"), "{loaded}");
-    assert!(!loaded.contains("memory") && !loaded.contains("sed -i"), "{loaded}");
+    assert!(!loaded.contains("sed -i"), "{loaded}");
 }
 
 /// TMPDIR may be writable by commands of another session.
