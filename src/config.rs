@@ -38,8 +38,8 @@ pub use recorded_settings::{config_from_record, settings_to_record};
 pub use sensitive_settings::{SensitiveSettings, SettingsDigest};
 pub use trust::{folder_trust, trust_folder};
 pub use types::{
-    Agents, Breaker, Checkpoints, Checks, Config, Context, DistillationMode, Learning, Limits,
-    Permissions, Record, Sandbox, Ui, UiTheme,
+    Agents, Checkpoints, Checks, Config, Context, DistillationMode, Learning, Limits, Permissions,
+    Record, Sandbox, Ui, UiTheme,
 };
 
 use std::fs;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use super::memory::memory_file;
 use super::sandbox_facts::{self, StateDirs, WritableDirs};
-use super::{OpenError, Options, parse_duration, variable, web};
+use super::{OpenError, Options, variable, web};
 use crate::config::{self, Config, LoadedConfig, UserDirs};
 use agent_engine::kernel::{ConfiguredModel, Verifier};
-use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
+use agent_engine::registry::{OutputLimits, Registry, RegistrySettings};
 use agent_engine::tools::{self, Tool, ToolCx, WorkspaceFacts};
 use agent_host::exec::Exec;
 use agent_host::exec::sandbox::{self, Sandbox, SandboxError};
@@ -130,12 +130,6 @@ pub fn registry_settings(
         limits: OutputLimits {
             max_lines: context.tool_output_max_lines,
             max_bytes: context.tool_output_max_bytes,
-            head_tail_lines: context.tool_output_head_tail_lines,
-            direction: context.tool_output_truncate_direction,
-        },
-        breaker: BreakerConfig {
-            threshold: config.breaker.threshold,
-            cooldown: parse_duration(&config.breaker.cooldown)?,
         },
         hides_secrets: config.sandbox.hide_secrets,
         hooks: None,

@@ -372,8 +372,7 @@ impl LoadedConfig {
             }
             _ => Ok(()),
         };
-        let (ends, failures) =
-            (context.tool_output_head_tail_lines, recovery.max_consecutive_failures);
+        let failures = recovery.max_consecutive_failures;
         let positive = [
             ("limits.max_turns", Some(u64::from(limits.max_turns))),
             ("sandbox.max_processes", Some(u64::from(config.sandbox.max_processes))),
@@ -381,7 +380,6 @@ impl LoadedConfig {
             ("agents.max_turns", Some(u64::from(agents.max_turns))),
             ("agents.max_tokens", Some(agents.max_tokens)),
             ("context.tool_output_max_lines", Some(context.tool_output_max_lines as u64)),
-            ("context.tool_output_head_tail_lines", Some(ends as u64)),
             ("context.keep_rounds", Some(context.keep_rounds as u64)),
             ("recovery.max_consecutive_failures", Some(u64::from(failures))),
             ("recovery.reflect_after", Some(u64::from(recovery.reflect_after))),
@@ -389,7 +387,6 @@ impl LoadedConfig {
             ("learning.max_items", Some(learning.max_items as u64)),
             ("record.keep_days", record.keep_days.map(u64::from)),
             ("requests.max_tries", requests.max_tries.map(u64::from)),
-            ("breaker.threshold", Some(u64::from(config.breaker.threshold))),
         ];
         for (key, value) in positive {
             at_least(key, value, 1)?;
@@ -427,7 +424,6 @@ impl LoadedConfig {
             ("requests.retry_for", requests.retry_for.as_ref()),
             ("checks.timeout", Some(&config.checks.timeout)),
             ("limits.timeout", limits.timeout.as_ref()),
-            ("breaker.cooldown", Some(&config.breaker.cooldown)),
             ("checkpoints.expire_after", Some(&config.checkpoints.expire_after)),
         ];
         for (key, text) in time_limits.into_iter().chain(durations) {

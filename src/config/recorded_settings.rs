@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::{Config, LoadedConfig, Origin};
 
 /// The permission mode is recorded by itself, the rules with their origins.
-const SECTIONS: [&str; 8] =
-    ["sandbox", "checkpoints", "checks", "limits", "context", "recovery", "breaker", "web"];
+const SECTIONS: [&str; 7] =
+    ["sandbox", "checkpoints", "checks", "limits", "context", "recovery", "web"];
 /// Key of the permission rules, each as list, rule and origin.
 const RULES: &str = "rules";
 

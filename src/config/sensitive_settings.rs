@@ -20,8 +20,6 @@ const HARMLESS: &[&str] = &[
     "context.max_skill_tokens",
     "context.tool_output_max_lines",
     "context.tool_output_max_bytes",
-    "context.tool_output_head_tail_lines",
-    "context.tool_output_truncate_direction",
     "recovery.max_step_retries",
     "recovery.max_answer_retries",
     "recovery.max_single_step_repairs",
@@ -31,13 +29,11 @@ const HARMLESS: &[&str] = &[
     "recovery.max_reflections",
     "recovery.enable_step_level_reflection",
     "recovery.undo_on_failure",
-    "breaker.threshold",
-    "breaker.cooldown",
 ];
 
 /// Tables whose settings are trusted one by one; any other is trusted as a whole.
 const SEPARATE: &[&str] =
-    &["permissions", "checks", "context", "recovery", "breaker", "limits", "agents", "learning"];
+    &["permissions", "checks", "context", "recovery", "limits", "agents", "learning"];
 
 /// Whether a folder may set this value without trust.
 fn is_harmless(name: &str, value: &Value) -> bool {

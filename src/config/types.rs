@@ -13,7 +13,6 @@ use super::policy::Restrictions;
 use agent_protocol::control::{PermissionMode, Recovery};
 use agent_protocol::provider::Effort;
 use agent_protocol::settings::{SandboxBackend, SandboxNetwork};
-use agent_protocol::tool::OutputPart;
 
 /// The whole configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,8 +69,6 @@ pub struct Config {
     /// Recovery from failures; `[reflection]` is an alias.
     #[serde(alias = "reflection")]
     pub recovery: Recovery,
-    /// When a failing tool is disabled.
-    pub breaker: Breaker,
     /// What is recorded.
     pub record: Record,
     /// Lessons of earlier sessions.
@@ -267,11 +264,6 @@ pub struct Context {
     /// Limit of bytes of a tool's output; longer output is cut.
     #[schemars(range(min = 1024))]
     pub tool_output_max_bytes: usize,
-    /// Lines shown at each end of an output that is cut.
-    #[schemars(range(min = 1))]
-    pub tool_output_head_tail_lines: usize,
-    /// Which part of it is shown: `head_tail`, `head` or `tail`.
-    pub tool_output_truncate_direction: OutputPart,
 }
 
 impl Default for Context {
@@ -282,8 +274,6 @@ impl Default for Context {
             max_skill_tokens: 1000,
             tool_output_max_lines: 2000,
             tool_output_max_bytes: 50 * 1024,
-            tool_output_head_tail_lines: 40,
-            tool_output_truncate_direction: OutputPart::HeadTail,
         }
     }
 }
@@ -313,23 +303,6 @@ impl Default for Checkpoints {
             max_bytes: 512 * 1024 * 1024,
             expire_after: "720h".into(),
         }
-    }
-}
-
-/// When a failing tool is disabled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Breaker {
-    /// Number of consecutive failures of the tool itself.
-    #[schemars(range(min = 1))]
-    pub threshold: u32,
-    /// How long it is disabled.
-    pub cooldown: String,
-}
-
-impl Default for Breaker {
-    fn default() -> Self {
-        Self { threshold: 3, cooldown: "300s".into() }
     }
 }
 
@@ -483,7 +456,6 @@ impl Default for Config {
             agents: Agents::default(),
             context: Context::default(),
             recovery: Recovery::default(),
-            breaker: Breaker::default(),
             record: Record::default(),
             learning: Learning::default(),
             web: Web::default(),

@@ -38,7 +38,7 @@ pub(crate) fn known(config: &str) -> Test {
 /// Runs a script in which each call is allowed; returns the envelopes of its calls.
 fn envelopes(test: &Test, script: &str) -> Vec<Value> {
     std::fs::write(test.root().join("../script"), script).unwrap();
-    test.run(&["--allow", "mcp", "--set", "breaker.threshold=20", "do it"]).expect_code(0);
+    test.run(&["--allow", "mcp", "do it"]).expect_code(0);
     test.events_of("tool.finished").iter().map(|it| it["envelope"].clone()).collect()
 }
 

@@ -21,7 +21,6 @@ use std::sync::Arc;
 use arguments::Validator;
 pub use call::{MissingPermission, ToolCallResult};
 pub use checkpoint::undo_with_comparison;
-pub use circuit_breaker::BreakerConfig;
 use circuit_breaker::CircuitBreaker;
 pub use output_limits::OutputLimits;
 use parking_lot::{Mutex, MutexGuard};
@@ -59,7 +58,6 @@ type ToolLoader = Box<dyn FnOnce() -> Vec<Box<dyn Tool>> + Send + Sync>;
 /// What the registries of all agents of a session share: permissions, and the locks for questions and writes.
 pub struct SharedState {
     limits: OutputLimits,
-    breaker: BreakerConfig,
     hides_secrets: bool,
     hooks: Option<Arc<dyn Hooks>>,
     /// Modes and rules are facts of the session, whichever agent's call the user answers.
@@ -116,8 +114,6 @@ pub struct RegistrySettings {
     pub policy: Policy,
     /// Output limits.
     pub limits: OutputLimits,
-    /// When a failing tool is disabled, and how long.
-    pub breaker: BreakerConfig,
     /// Files that contain secrets are hidden from commands.
     pub hides_secrets: bool,
     /// The hooks of the session, if there are any.
@@ -142,7 +138,6 @@ impl Registry {
         };
         let session = SharedState {
             limits: settings.limits,
-            breaker: settings.breaker,
             hides_secrets: settings.hides_secrets,
             hooks: settings.hooks,
             events: events.clone(),
@@ -164,7 +159,7 @@ impl Registry {
         reads_only: bool,
     ) -> Self {
         let state = State {
-            breaker: CircuitBreaker::new(session.breaker),
+            breaker: CircuitBreaker::default(),
             repetition: RepetitionTracker::default(),
             takes_images: true,
             may_have_changed_project: false,

@@ -247,18 +247,6 @@ pub enum GitConfigAccess {
     Granted,
 }
 
-/// The part of a large output that is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OutputPart {
-    /// The first and the last lines.
-    HeadTail,
-    /// The first lines.
-    Head,
-    /// The last lines.
-    Tail,
-}
-
 /// The name of an MCP server's tool for the model, as in Claude Code, before long names are cut.
 pub fn mcp_tool_name(server: &str, tool: &str) -> String {
     format!("mcp__{}__{}", sanitize_name(server), sanitize_name(tool))

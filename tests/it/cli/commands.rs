@@ -75,7 +75,7 @@ fn config_show_names_the_source_of_each_value() {
         .file(".agent/config.toml", "[limits]\nmax_turns = 7\n")
         .env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1");
     let shown =
-        test.agent(&["config", "show", "--set", "breaker.threshold=5"]).expect_code(0).stdout;
+        test.agent(&["config", "show", "--set", "agents.max_turns=5"]).expect_code(0).stdout;
     let line = |key: &str| {
         let line = shown.lines().find(|line| line.starts_with(key));
         line.unwrap_or_else(|| panic!("{key}\n{shown}")).to_owned()
@@ -83,7 +83,7 @@ fn config_show_names_the_source_of_each_value() {
     assert!(line("model = ").contains(".config/agent/config.toml:1"));
     assert!(line("limits.max_turns = 7").contains(".agent/config.toml:2"));
     assert!(line("providers.openai.base_url").contains("environment OPENAI_BASE_URL"));
-    assert!(line("breaker.threshold = 5").contains("command line --set"));
+    assert!(line("agents.max_turns = 5").contains("command line --set"));
     assert!(line("recovery.max_step_retries = 3").contains("default"));
     let schema = test.agent(&["config", "schema"]).expect_code(0).stdout;
     let schema: Value = serde_json::from_str(&schema).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use agent_engine::registry::{BreakerConfig, OutputLimits, Registry, RegistrySettings};
+use agent_engine::registry::{OutputLimits, Registry, RegistrySettings};
 use agent_engine::tools::{self, ToolCx, WebAccess};
 use agent_host::exec::Exec;
 use agent_host::workspace::{ImageStore, SpillFolder, Workspace};
@@ -12,7 +12,7 @@ use agent_protocol::control::{ApprovalDecision, ChangedInput, PermissionMode, Se
 use agent_protocol::event::{Clock, EventBody, EventStream, Sink, StampedEvent};
 use agent_protocol::mask::Masker;
 use agent_protocol::message::ToolCall;
-use agent_protocol::tool::{CommandRights, OutputPart};
+use agent_protocol::tool::CommandRights;
 use serde_json::{Value, json};
 
 struct Now;
@@ -78,13 +78,7 @@ async fn written(folder: &std::path::Path, instead: Value) -> Value {
             RuleOrigin::UserFile,
             denied,
         ),
-        limits: OutputLimits {
-            max_lines: 100,
-            max_bytes: 10_000,
-            head_tail_lines: 10,
-            direction: OutputPart::HeadTail,
-        },
-        breaker: BreakerConfig { threshold: 5, cooldown: std::time::Duration::from_mins(1) },
+        limits: OutputLimits { max_lines: 100, max_bytes: 10_000 },
         hides_secrets: false,
         hooks: None,
     };

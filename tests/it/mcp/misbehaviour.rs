@@ -9,9 +9,9 @@ use crate::support::{Done, Pty, Test, running};
 const SEARCH: &str = "call: McpTool {\"search\":\"\"}\n---\ncall: McpTool {\"tool\":\"t.echo\",\"arguments\":{}}\n---\ntext: done";
 
 /// Runs a script; returns what the program said.
-fn run(test: &Test, script: &str, args: &[&str]) -> Done {
+fn run(test: &Test, script: &str) -> Done {
     std::fs::write(test.root().join("../script"), script).unwrap();
-    test.run(&[&["--allow", "mcp"], args, &["do it"]].concat()).expect_code(0)
+    test.run(&["--allow", "mcp", "do it"]).expect_code(0)
 }
 
 /// One line about the server, which contains this.
@@ -26,7 +26,7 @@ fn expect_one_notice(done: &Done, part: &str) {
 #[test]
 fn garbage_is_one_notice() {
     let test = Test::new().user_config(&server("garbage"));
-    let done = run(&test, SEARCH, &[]);
+    let done = run(&test, SEARCH);
     expect_one_notice(&done, "it writes something else than messages: \"this is no message\"");
     assert_eq!(states(&test), ["failed"]);
     let found = test.events_of("tool.finished");
@@ -53,14 +53,14 @@ fn flood_of_error_output_does_no_harm() {
 #[test]
 fn server_that_exits_is_reported_with_its_last_words() {
     let test = Test::new().user_config(&server("exits"));
-    let done = run(&test, SEARCH, &[]);
+    let done = run(&test, SEARCH);
     expect_one_notice(&done, "it exited with 3; its last output: no database");
 }
 
 #[test]
 fn program_that_does_not_exist_is_reported() {
     let test = Test::new().user_config("[mcp.servers.t]\ncommand = \"no-such-program\"\n");
-    let done = run(&test, SEARCH, &[]);
+    let done = run(&test, SEARCH);
     expect_one_notice(&done, "there is no program no-such-program in PATH");
 }
 
@@ -68,7 +68,7 @@ fn program_that_does_not_exist_is_reported() {
 fn slow_server_fails_after_its_time_limit() {
     let config = with("t", "slow", "DELAY = \"30\"").replace("20s", "500ms");
     let test = Test::new().user_config(&config);
-    let done = run(&test, SEARCH, &[]);
+    let done = run(&test, SEARCH);
     expect_one_notice(&done, "it was not ready within 0.5 s");
 }
 
@@ -78,9 +78,14 @@ fn server_that_dies_in_calls_is_restarted_three_times() {
     let starts = starts.path().join("starts");
     let test = known(&with("t", "dies", &format!("STARTS = {:?}", starts.to_str().unwrap())));
     std::fs::remove_file(&starts).unwrap();
-    let calls: String =
-        (0..6).map(|n| format!("call: mcp__t__echo {{\"text\":\"{n}\"}}\n---\n")).collect();
-    let done = run(&test, &format!("{calls}text: done"), &["--set", "breaker.threshold=20"]);
+    // Three failures of one tool open its breaker.
+    let calls: String = (0..3)
+        .map(|n| {
+            let text = format!("{{\"text\":\"{n}\"}}");
+            format!("call: mcp__t__echo {text}\n---\ncall: mcp__t__env {text}\n---\n")
+        })
+        .collect();
+    let done = run(&test, &format!("{calls}text: done"));
     let found = test.events_of("tool.finished");
     assert_eq!(found.len(), 6);
     for call in &found {
@@ -132,7 +137,7 @@ fn breaker_is_that_of_one_tool_of_one_server() {
         format!("call: McpTool {{\"tool\":\"{tool}\",\"arguments\":{{\"text\":\"{n}\"}}}}\n---\n")
     };
     let calls: String = (0..4).map(|n| call("t.echo", n)).collect();
-    run(&test, &format!("{calls}{}text: done", call("u.echo", 1)), &[]);
+    run(&test, &format!("{calls}{}text: done", call("u.echo", 1)));
     let found = test.events_of("tool.finished");
     let codes: Vec<&str> = found.iter().map(|it| code(&it["envelope"])).collect();
     let timeout = "MCP_TIMEOUT";

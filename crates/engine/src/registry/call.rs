@@ -9,7 +9,6 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments;
-use super::checkpoint::add_notes;
 use super::hooks::describe_changed_arguments;
 use super::prepare::{InvalidCall, PreparedCall};
 use super::repetition::RepetitionKey;
@@ -359,7 +358,7 @@ impl Registry {
             self.state().background_ids.push(id.to_owned());
         }
         if let Some(written) = written {
-            add_notes(&mut outcome, written.finish(false).into_notes());
+            output_limits::append_notes(&mut outcome, written.finish(false).into_notes());
         }
         if let Some(operation) = operation {
             record.changed_files =

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
 
-use super::Registry;
+use super::{Registry, output_limits};
 use crate::tools::{CallTarget, shorten_command};
 use agent_host::git_guard::{GitGuard, GuardReport};
 use agent_host::workspace::{
@@ -129,7 +129,7 @@ impl Registry {
             notes.push(format!("this change cannot be undone: {error}"));
             ChangedFiles::default()
         });
-        add_notes(outcome, notes);
+        output_limits::append_notes(outcome, notes);
         if matches!(effect, Effect::Command { .. }) {
             let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
             let is_cached = |path: &&String| {
@@ -287,15 +287,4 @@ pub fn undo_with_comparison(
     let notes = compared.into_notes().into_iter();
     report.files.extend(notes.map(|note| ("git".to_owned(), UndoOutcome::Refused(note))));
     Ok(report)
-}
-
-pub(super) fn add_notes(outcome: &mut Result<Report, Failure>, notes: Vec<String>) {
-    for note in notes {
-        let note = format!(" Note: {note}.");
-        match outcome {
-            Ok(report) => report.text.push_str(&note),
-            Err(failure) if failure.text.is_empty() => failure.message.push_str(&note),
-            Err(failure) => failure.text.push_str(&note),
-        }
-    }
 }

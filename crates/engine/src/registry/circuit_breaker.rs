@@ -6,20 +6,10 @@ use std::time::{Duration, Instant};
 
 use agent_protocol::envelope::ErrorClass;
 
-/// When a tool is disabled, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BreakerConfig {
-    /// Number of consecutive failures of class `tool` that open the circuit.
-    pub threshold: u32,
-    /// How long it stays open.
-    pub cooldown: Duration,
-}
-
-impl Default for BreakerConfig {
-    fn default() -> Self {
-        Self { threshold: 3, cooldown: Duration::from_mins(5) }
-    }
-}
+/// Number of consecutive failures of class `tool` that open the circuit.
+const THRESHOLD: u32 = 3;
+/// How long it stays open.
+const COOLDOWN: Duration = Duration::from_mins(5);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Circuit {
@@ -28,21 +18,17 @@ struct Circuit {
     is_trial_running: bool,
 }
 
+#[derive(Default)]
 pub(super) struct CircuitBreaker {
-    config: BreakerConfig,
     circuits: HashMap<String, Circuit>,
 }
 
 impl CircuitBreaker {
-    pub(super) fn new(config: BreakerConfig) -> Self {
-        Self { config, circuits: HashMap::new() }
-    }
-
     /// Registers a call; one `record_outcome` or `release_call` follows. The error: for how many seconds none is admitted.
     pub(super) fn admit_call(&mut self, tool: &str, now: Instant) -> Result<(), u64> {
         let Some(circuit) = self.circuits.get_mut(tool) else { return Ok(()) };
         let Some(opened) = circuit.opened_at else { return Ok(()) };
-        let left = self.config.cooldown.saturating_sub(now.duration_since(opened));
+        let left = COOLDOWN.saturating_sub(now.duration_since(opened));
         if left.is_zero() && !circuit.is_trial_running {
             circuit.is_trial_running = true;
             return Ok(());
@@ -67,7 +53,7 @@ impl CircuitBreaker {
         let circuit = self.circuits.entry(tool.to_owned()).or_default();
         circuit.failures += 1;
         circuit.is_trial_running = false;
-        if circuit.failures >= self.config.threshold {
+        if circuit.failures >= THRESHOLD {
             circuit.opened_at = Some(now);
         }
     }
@@ -80,7 +66,7 @@ mod tests {
     const ILL: Option<ErrorClass> = Some(ErrorClass::Tool);
 
     fn opened(at: Instant) -> CircuitBreaker {
-        let mut breaker = CircuitBreaker::new(BreakerConfig::default());
+        let mut breaker = CircuitBreaker::default();
         for _ in 0..3 {
             assert_eq!(breaker.admit_call("Grep", at), Ok(()));
             breaker.record_outcome("Grep", ILL, at);
@@ -118,7 +104,7 @@ mod tests {
     #[test]
     fn caller_errors_do_not_open_the_breaker() {
         let now = Instant::now();
-        let mut breaker = CircuitBreaker::new(BreakerConfig::default());
+        let mut breaker = CircuitBreaker::default();
         for class in [ErrorClass::Caller, ErrorClass::State, ErrorClass::Policy] {
             for _ in 0..5 {
                 breaker.record_outcome("Edit", Some(class), now);
@@ -130,7 +116,7 @@ mod tests {
     #[test]
     fn success_resets_the_breaker_count() {
         let now = Instant::now();
-        let mut breaker = CircuitBreaker::new(BreakerConfig::default());
+        let mut breaker = CircuitBreaker::default();
         for class in [ILL, ILL, None, ILL, ILL] {
             breaker.record_outcome("Grep", class, now);
         }

@@ -9,7 +9,6 @@ use crate::tools::describe_lines;
 use agent_host::workspace::{CutLines, SpillFolder};
 use agent_protocol::Object;
 use agent_protocol::envelope::{Failure, Report};
-use agent_protocol::tool::OutputPart;
 
 /// Output limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +17,10 @@ pub struct OutputLimits {
     pub max_lines: usize,
     /// Limit: bytes of a text.
     pub max_bytes: usize,
-    /// Number of lines at each end of a shortened text.
-    pub head_tail_lines: usize,
-    /// The end that is shown.
-    pub direction: OutputPart,
 }
 
+/// Number of lines at each end of a shortened text.
+const END_LINES: usize = 40;
 pub(super) const MIN_RESULT_BYTES: usize = 1024;
 
 /// The approximate size of a result.
@@ -51,6 +48,12 @@ pub(super) fn append_note(outcome: &mut Result<Report, Failure>, note: &str) {
     match outcome {
         Ok(report) => report.text.push_str(note),
         Err(failure) => failure.append_note(note),
+    }
+}
+
+pub(super) fn append_notes(outcome: &mut Result<Report, Failure>, notes: Vec<String>) {
+    for note in notes {
+        append_note(outcome, &format!(" Note: {note}."));
     }
 }
 
@@ -155,7 +158,7 @@ fn shorten_fields(
                 });
                 shown.cloned().collect()
             }
-            _ => excerpt(&text, whole, limits).into(),
+            _ => excerpt(&text, whole, (END_LINES, limits.max_bytes)).into(),
         };
     }
     data.insert("truncated".to_owned(), true.into());
@@ -247,18 +250,12 @@ fn item_as_line(item: &Value) -> String {
 }
 
 /// The head and the tail of a text, by whole lines if they fit and never within a character. `whole`: the lines and
-/// bytes of the text if `text` already lacks its middle.
-fn excerpt(text: &str, whole: Option<(u64, u64)>, limits: &OutputLimits) -> String {
-    let (head, tail) = match limits.direction {
-        OutputPart::HeadTail => (limits.head_tail_lines, limits.head_tail_lines),
-        OutputPart::Head => (2 * limits.head_tail_lines, 0),
-        OutputPart::Tail => (0, 2 * limits.head_tail_lines),
-    };
-    let room = if head > 0 && tail > 0 { limits.max_bytes / 2 } else { limits.max_bytes };
-    let head_end = if head == 0 { 0 } else { end_of_lines(text, head).min(room) };
-    let head_end = text.floor_char_boundary(head_end);
+/// bytes of the text if `text` already lacks its middle. `n_lines`: at each end.
+fn excerpt(text: &str, whole: Option<(u64, u64)>, (n_lines, max_bytes): (usize, usize)) -> String {
+    let room = max_bytes / 2;
+    let head_end = text.floor_char_boundary(end_of_lines(text, n_lines).min(room));
     let rest = &text[head_end..];
-    let tail_start = if tail == 0 { rest.len() } else { start_of_last_lines(rest, tail) };
+    let tail_start = start_of_last_lines(rest, n_lines);
     let tail_start = rest.ceil_char_boundary(tail_start.max(rest.len().saturating_sub(room)));
     let hidden = &rest[..tail_start];
     if hidden.is_empty() {
@@ -290,27 +287,19 @@ fn start_of_last_lines(text: &str, n_lines: usize) -> usize {
 mod tests {
     use super::*;
 
-    const SMALL: OutputLimits = OutputLimits {
-        max_lines: 6,
-        max_bytes: 40,
-        head_tail_lines: 2,
-        direction: OutputPart::HeadTail,
-    };
+    const SMALL: OutputLimits = OutputLimits { max_lines: 6, max_bytes: 40 };
+    const ENDS: (usize, usize) = (2, SMALL.max_bytes);
 
     #[test]
     fn head_and_tail_are_whole_lines() {
         let text = "1\n2\n3\n4\n5\n6\n7\n";
-        assert_eq!(excerpt(text, None, &SMALL), "1\n2\n… 3 lines, 6 bytes not shown …\n6\n7\n");
-        let tail = OutputLimits { direction: OutputPart::Tail, ..SMALL };
-        assert_eq!(excerpt(text, None, &tail), "… 3 lines, 6 bytes not shown …\n4\n5\n6\n7\n");
-        let head = OutputLimits { direction: OutputPart::Head, ..SMALL };
-        assert_eq!(excerpt(text, None, &head), "1\n2\n3\n4\n… 3 lines, 6 bytes not shown …\n");
+        assert_eq!(excerpt(text, None, ENDS), "1\n2\n… 3 lines, 6 bytes not shown …\n6\n7\n");
     }
 
     #[test]
     fn excerpt_keeps_the_tail_of_long_lines_and_splits_no_character() {
         let text = format!("{}error", "é".repeat(50));
-        let shown = excerpt(&text, None, &SMALL);
+        let shown = excerpt(&text, None, ENDS);
         assert!(shown.starts_with('é') && shown.ends_with("error"), "{shown}");
         assert!(shown.contains("not shown"));
     }
@@ -318,7 +307,7 @@ mod tests {
     #[test]
     fn lines_that_the_text_lacks_are_counted() {
         let text = "1\n2\n3\n[… 186 bytes left out …]\n98\n99\n100\n";
-        let shown = excerpt(text, Some((100, 292)), &SMALL);
+        let shown = excerpt(text, Some((100, 292)), ENDS);
         assert_eq!(shown, "1\n2\n… 96 lines, 281 bytes not shown …\n99\n100\n");
     }
 
@@ -338,8 +327,7 @@ mod tests {
             data.insert(name.to_owned(), "a line\n".repeat(4300).into());
         }
         data.insert("exit_code".to_owned(), 1.into());
-        let limits =
-            OutputLimits { max_lines: 2000, max_bytes: 40_000, head_tail_lines: 40, ..SMALL };
+        let limits = OutputLimits { max_lines: 2000, max_bytes: 40_000 };
         let (stats, spill) = (Object::new(), SpillFolder::temporary(&[]));
         assert!(shorten_fields(&mut data, &stats, ("Bash", false), &limits, &spill).is_some());
         let shown: usize = data.values().map(value_size).sum();
@@ -349,7 +337,7 @@ mod tests {
 
     #[test]
     fn output_within_limits_is_not_truncated() {
-        assert_eq!(excerpt("1\n2\n3", None, &SMALL), "1\n2\n3");
+        assert_eq!(excerpt("1\n2\n3", None, ENDS), "1\n2\n3");
         assert!(!is_too_large(&"1\n2\n3\n4\n5\n6\n".into(), &SMALL));
         assert!(is_too_large(&"1\n2\n3\n4\n5\n6\n7\n".into(), &SMALL));
     }
