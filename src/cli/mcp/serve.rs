@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
-use super::stdio::StdioTransport;
+use super::stdio;
 use crate::app::OpenError;
 use crate::cli::guarded_tools::{self, GuardedTools};
 use crate::cli::options::ToolOptions;
@@ -72,7 +72,7 @@ async fn serve_connection(
     let calls = control.cancellation_token().child_token();
     let session = Arc::new(McpToolServer::new(guarded, calls.clone()));
     let ended = CancellationToken::new();
-    let stdio = StdioTransport::open(output.clone(), ended.clone());
+    let stdio = stdio::transport(output.clone(), ended.clone());
     let cancel = control.cancellation_token().child_token();
     let code = match serve_server_with_ct(Arc::clone(&session), stdio, cancel.clone()).await {
         Ok(running) => {
