@@ -202,7 +202,7 @@ fn input(tool: &'static str) -> BoxedStrategy<Value> {
         _ => &[],
     };
     let optional: &[&str] = match tool {
-        "LS" => &["path", "offset", "limit", "include_hidden", "ignore"],
+        "LS" => &["path", "limit", "include_hidden"],
         "Glob" => &["path", "limit", "include_hidden", "include_ignored"],
         "Grep" => &[
             "path",
@@ -250,7 +250,6 @@ fn field(name: &str) -> BoxedStrategy<Value> {
         "path" => text(path()),
         "pattern" => text(prop_oneof![glob(), passage(), "[a-z(){}|*+?.^$\\[\\]\\\\-]{1,12}", any::<String>()].boxed()),
         "file_pattern" | "include" => text(glob()),
-        "ignore" => prop::collection::vec(glob(), 0..3).prop_map(Value::from).boxed(),
         "content" | "old_string" | "new_string" => text(passage()),
         "output" => text(prop::sample::select(vec!["matches", "files", "count", "lines"]).prop_map(str::to_owned).boxed()),
         "edits" => prop::collection::vec(
@@ -261,7 +260,7 @@ fn field(name: &str) -> BoxedStrategy<Value> {
         )
         .prop_map(Value::from)
         .boxed(),
-        "limit" | "offset" | "start_line" | "context" => prop_oneof![
+        "limit" | "start_line" | "context" => prop_oneof![
             30 => (1..10i64).prop_map(Value::from),
             1 => Just(Value::from(0)),
             2 => prop::sample::select(vec![-1, 100, 200, 500, 1000, 2000, i64::MAX, i64::MIN]).prop_map(Value::from),

@@ -8,24 +8,20 @@ use serde_json::json;
 
 use super::file_tool::FileTool;
 use super::files::display_path;
-use super::{Tool, ToolCx, embedded_spec, glob_pattern, json_object};
+use super::{Tool, ToolCx, embedded_spec, json_object};
 use agent_host::workspace::{FileKind, ProjectPath, Walk, WalkEntry, WalkRules, Workspace};
 use agent_protocol::embedded;
-use agent_protocol::envelope::{ErrorCode, Failure, Report};
+use agent_protocol::envelope::{Failure, Report};
 use agent_protocol::pluralize;
 
 #[derive(Debug, Deserialize, Serialize)]
 struct Args {
     #[serde(default = "super::project_root")]
     path: String,
-    #[serde(default)]
-    offset: usize,
     #[serde(default = "default_limit")]
     limit: usize,
     #[serde(default)]
     include_hidden: bool,
-    #[serde(default)]
-    ignore: Vec<String>,
 }
 
 fn default_limit() -> usize {
@@ -43,8 +39,7 @@ pub(super) fn tool() -> impl Tool {
 
 /// The answer to Read of a directory.
 pub(super) fn list_whole(cx: &ToolCx, folder: &ProjectPath) -> Result<Report, Failure> {
-    let (path, limit) = (String::new(), default_limit());
-    let args = Args { path, offset: 0, limit, include_hidden: false, ignore: Vec::new() };
+    let args = Args { path: String::new(), limit: default_limit(), include_hidden: false };
     list_directory(&cx.workspace, &args, folder)
 }
 
@@ -54,8 +49,6 @@ fn list_directory(
     folder: &ProjectPath,
 ) -> Result<Report, Failure> {
     workspace.check_directory(folder)?;
-    let unwanted = args.ignore.iter().map(|glob| glob_pattern::compile_glob(glob, true));
-    let unwanted = unwanted.collect::<Result<Vec<_>, _>>()?;
     let (mut entries, n_everything) = if args.include_hidden {
         let everything = workspace.list_matching_entries(folder, usize::MAX, &|_, _| true)?;
         let n = everything.len();
@@ -63,38 +56,19 @@ fn list_directory(
     } else {
         (visible_entries(workspace, folder), workspace.count_entries(folder)?)
     };
-    let n_visible = entries.len();
-    if !unwanted.is_empty() {
-        entries.retain(|entry| {
-            let name = entry.path.absolute().strip_prefix(folder.absolute());
-            !name.is_ok_and(|name| unwanted.iter().any(|glob| glob.is_match(name)))
-        });
-    }
     let total = entries.len();
-    let hidden = n_everything.saturating_sub(n_visible);
-    let n_unwanted = n_visible - total;
-    if args.offset > 0 && args.offset >= total {
-        let message = format!(
-            "offset {} is past the end: {} has {}",
-            args.offset,
-            folder.relative(),
-            pluralize(total as u64, "entry")
-        );
-        return Err(Failure::new(ErrorCode::InvalidParam, message)
-            .with_hint("offset starts at 0")
-            .with_path(folder.relative()));
-    }
+    let hidden = n_everything.saturating_sub(total);
     let of_kind = |kind: FileKind| entries.iter().filter(|entry| entry.kind == kind).count();
     let (dirs, links) = (of_kind(FileKind::Directory), of_kind(FileKind::Link));
     let files = total - dirs - links;
-    let end = args.offset.saturating_add(args.limit).min(total);
+    let end = args.limit.min(total);
     let truncated = end < total;
     if truncated {
         // Only the entries that are shown are sorted.
         entries.select_nth_unstable_by(end, compare_entries);
     }
     entries[..end].sort_unstable_by(compare_entries);
-    let shown = &entries[args.offset..end];
+    let shown = &entries[..end];
 
     let at = folder.relative();
     let shown_path = display_path(at);
@@ -106,17 +80,11 @@ fn list_directory(
             kinds.iter().filter(|(n, _)| *n > 0).map(|(n, kind)| pluralize(*n as u64, kind));
         format!("{shown_path} has {}.", kinds.collect::<Vec<_>>().join(", "))
     };
-    if n_unwanted > 0 {
-        text.push_str(&format!(" {n_unwanted} left out as `ignore` wants."));
-    }
     if hidden > 0 {
         text.push_str(&format!(" {hidden} hidden or ignored left out."));
     }
     if truncated {
-        text.push_str(&format!(
-            " Entries {}-{end} of {total} are shown; `ls` in Bash shows all.",
-            args.offset + 1
-        ));
+        text.push_str(&format!(" The first {end} are shown; `ls` in Bash shows all."));
     }
     let existing = shown.iter().filter(|entry| workspace.still_exists(&entry.path));
     let rows: Vec<_> = existing.map(|entry| entry_row(workspace, entry)).collect();
@@ -135,7 +103,7 @@ fn list_directory(
             "files": files,
             "links": links,
             "returned": n_rows,
-            "hidden": hidden + n_unwanted,
+            "hidden": hidden,
         })),
         path: Some(at.to_owned()),
     })
