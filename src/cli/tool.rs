@@ -18,12 +18,8 @@ use agent_ui::CommandOutput;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ToolCommand {
-    /// List the tools and their arguments
-    List {
-        /// As JSON, with the schema of each tool's input
-        #[arg(long)]
-        json: bool,
-    },
+    /// List the tools, one JSON object per line, with the schema of each tool's input
+    List,
     /// Call one tool and print its envelope
     Call(CallArgs),
     /// Call many tools: JSON lines `{"id", "name", "input"}` in, `{"id", "envelope"}` out
@@ -53,27 +49,20 @@ pub(super) struct RecordingOptions {
 
 pub(super) fn run(command: ToolCommand) -> u8 {
     match command {
-        ToolCommand::List { json } => list_tools(json),
+        ToolCommand::List => list_tools(),
         ToolCommand::Call(args) => call_tool(&args),
         ToolCommand::Batch(options) => run_batch(&options),
     }
 }
 
-fn list_tools(is_json: bool) -> u8 {
+fn list_tools() -> u8 {
     let mut out = String::new();
     for tool in tools::all_tools() {
         let spec = tool.spec();
-        if is_json {
-            let line = json!({"name": spec.name, "description": spec.description, "input_schema": spec.schema});
-            out.push_str(&format!("{line}\n"));
-        } else {
-            let fields = spec.schema["properties"].as_object().into_iter().flat_map(|p| p.keys());
-            let fields: Vec<&str> = fields.map(String::as_str).collect();
-            let first = spec.description.lines().next().unwrap_or_default();
-            out.push_str(&format!("{:<10} {}\n{:11}{first}\n", spec.name, fields.join(", "), ""));
-        }
+        let line = json!({"name": spec.name, "description": spec.description, "input_schema": spec.schema});
+        out.push_str(&format!("{line}\n"));
     }
-    print_answer(Ok(if is_json { CommandOutput::Data(out) } else { out.into() }))
+    print_answer(Ok(CommandOutput::Data(out)))
 }
 
 fn call_tool(args: &CallArgs) -> u8 {
