@@ -6,9 +6,9 @@ mod show;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
-use super::{exit_code, json_answer, options, print_answer, receipt, terminal_prompt};
+use super::{exit_code, options, print_answer, receipt, terminal_prompt};
 use crate::app::{OpenError, Storage};
 use crate::config::UserDirs;
 
@@ -22,8 +22,8 @@ pub(super) enum SessionCommand {
     List(show::SessionListArgs),
     /// Show a session: its task, cost and state
     Show(SessionArgs),
-    /// Write a session to standard output
-    Export(SessionExportArgs),
+    /// Write the transcript of a session to standard output, as Markdown
+    Export(SessionArgs),
     /// Write a receipt: what the session did, with a seal of its log; `agent verify` checks it
     Receipt(receipt::ReceiptArgs),
     /// Take back the file changes of a turn
@@ -51,34 +51,14 @@ pub(super) struct SessionArgs {
     pub(super) project_args: ProjectArgs,
 }
 
-#[derive(Debug, Args)]
-pub(super) struct SessionExportArgs {
-    #[command(flatten)]
-    one: SessionArgs,
-    /// As what
-    #[arg(long, value_name = "FORMAT", default_value = "md")]
-    format: ExportFormat,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ExportFormat {
-    /// The transcript, as Markdown
-    Md,
-    /// The events, as one JSON array
-    Json,
-}
-
 pub(super) fn run(command: &SessionCommand) -> u8 {
     let done = match command {
         SessionCommand::List(args) => show::list(args),
         SessionCommand::Show(one) => {
             load_session(one).map(|(storage, id, loaded)| show::show(&storage, &id, &loaded).into())
         }
-        SessionCommand::Export(args) => {
-            load_session(&args.one).map(|(.., loaded)| match args.format {
-                ExportFormat::Md => agent_record::markdown(&loaded.events).into(),
-                ExportFormat::Json => json_answer(&loaded.events),
-            })
+        SessionCommand::Export(one) => {
+            load_session(one).map(|(.., loaded)| agent_record::markdown(&loaded.events).into())
         }
         SessionCommand::Receipt(args) => return receipt::write(args),
         SessionCommand::Undo(args) => return exit_code(change::undo(args)),

@@ -46,8 +46,6 @@ fn sessions_are_listed_shown_and_exported() {
     assert!(show.contains("a.txt says two now") && show.contains("changed   a.txt"), "{show}");
     let md = test.agent(&["session", "export"]).expect_code(0).stdout;
     assert!(md.contains("## User\n\nchange it") && md.contains("+two"), "{md}");
-    let json = test.agent(&["session", "export", "--format", "json"]).expect_code(0).stdout;
-    assert_eq!(serde_json::from_str::<Vec<Value>>(&json).unwrap(), test.events());
     let trace = test.agent(&["trace", "show", &id]).expect_code(0).stdout;
     for part in ["▸ Read a.txt", "◂ Edit: success", "turn finished: completed (exit 0)"] {
         assert!(trace.contains(part), "{part}\n{trace}");
