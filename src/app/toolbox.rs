@@ -189,7 +189,7 @@ pub fn open_toolbox(
         hidden_files: HiddenFiles::default(),
         output_watcher: None,
         inquirer: None,
-        checked_path: None,
+        resolved_path: None,
         expected_snapshot: None,
         draft: None,
     };

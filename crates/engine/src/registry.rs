@@ -1,5 +1,6 @@
-//! The registry, which processes every tool call: prepare → hooks → redirect → repetition → breaker → expected snapshot →
-//! permission → write lock → checkpoint → run → checkpoint → hooks → limits → envelope → events.
+//! The registry, which processes every tool call: prepare → hooks (→ prepare again) → redirect → repetition → breaker →
+//! expected snapshot → permission → write lock → checkpoint → `ToolStarted` → run (a change of a file between two
+//! comparisons of git) → checkpoint → hooks → limits → envelope → `ToolFinished`.
 //!
 //! It does not know the kernel that calls it, nor the internals of tools.
 

@@ -91,12 +91,12 @@ pub struct CallTarget {
     /// The effect, for the permission check.
     pub effect: Effect,
     /// The resolved path; `None` if the call names none.
-    pub checked_path: Option<ProjectPath>,
+    pub resolved_path: Option<ProjectPath>,
 }
 
 impl From<Effect> for CallTarget {
     fn from(effect: Effect) -> Self {
-        Self { effect, checked_path: None }
+        Self { effect, resolved_path: None }
     }
 }
 
@@ -131,7 +131,7 @@ pub struct ToolCx {
     /// Asks the user on behalf of the call; `None` if no user can be asked.
     pub inquirer: Option<Inquirer>,
     /// The path that the permission check used: the tool works on this path only.
-    pub checked_path: Option<ProjectPath>,
+    pub resolved_path: Option<ProjectPath>,
     /// The id of the call.
     pub call_id: String,
     /// Cancelled when the call should stop.
@@ -144,9 +144,9 @@ pub struct ToolCx {
 }
 
 impl ToolCx {
-    fn checked_path(&self) -> Result<&ProjectPath, Failure> {
+    fn resolved_path(&self) -> Result<&ProjectPath, Failure> {
         let unjudged = || Failure::new(ErrorCode::InternalError, "the call's path was not judged");
-        self.checked_path.as_ref().ok_or_else(unjudged)
+        self.resolved_path.as_ref().ok_or_else(unjudged)
     }
 }
 

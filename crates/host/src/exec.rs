@@ -384,7 +384,7 @@ impl Exec {
     }
 
     /// Records git's state before a file is written; `None` without a sandbox. Blocks.
-    pub fn begin_write(&self, file: &Path) -> Option<GitComparison> {
+    pub fn begin_git_comparison(&self, file: &Path) -> Option<GitComparison> {
         let nested = self.git_guard.as_ref()?.folders_above(file);
         self.begin_comparison(CommandRights::default(), Vec::new(), Some(nested))
     }

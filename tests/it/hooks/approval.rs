@@ -67,7 +67,7 @@ async fn written(folder: &std::path::Path, instead: Value) -> Value {
         hidden_files: HiddenFiles::default(),
         output_watcher: None,
         inquirer: None,
-        checked_path: None,
+        resolved_path: None,
         expected_snapshot: None,
         draft: None,
     };

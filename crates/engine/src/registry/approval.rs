@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 
 use super::Registry;
-use super::call::{CallRecord, MissingPermission};
+use super::call::{CallInProgress, MissingPermission};
 use super::hooks::{plain_reason, with_reason};
 use super::prepare::PreparedCall;
 use crate::tools::WorkspaceFacts;
@@ -28,13 +28,13 @@ impl Registry {
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
     ) -> Result<(), Failure> {
         let effect = &prepared.target.effect;
         self.update_checkpoint_coverage(effect).await;
-        let Some(reason) = self.decide_without_user(call, effect, record)? else { return Ok(()) };
+        let Some(reason) = self.reason_to_ask(call, effect, record)? else { return Ok(()) };
         if self.control.can_ask_approval() {
-            return self.ask_user(call, prepared, record, reason).await;
+            return self.ask_user(call, prepared, record).await;
         }
         // No user can be asked: the model receives the question.
         let text = match &reason.hint {
@@ -50,12 +50,12 @@ impl Registry {
         Err(failure)
     }
 
-    /// `Some`: the user must be asked, for this reason.
-    fn decide_without_user(
+    /// Why the user must be asked; `None`: the call is allowed.
+    fn reason_to_ask(
         &self,
         call: &ToolCall,
         effect: &Effect,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
     ) -> Result<Option<Reason>, Failure> {
         let reads = matches!(effect, Effect::Read { .. });
         // A mode that the user selected meanwhile applies from this call on.
@@ -90,7 +90,7 @@ impl Registry {
         effect: &Effect,
         code: ErrorCode,
         reason: Reason,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
     ) -> Failure {
         let mut failure = Failure::new(code, reason.text.clone());
         failure.hint.clone_from(&reason.hint);
@@ -159,8 +159,7 @@ impl Registry {
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        record: &mut CallRecord,
-        reason: Reason,
+        record: &mut CallInProgress,
     ) -> Result<(), Failure> {
         let _one_at_a_time = self.shared.question_lock.lock().await;
         // A change that would fail needs no permission. The draft is what will be made.
@@ -169,10 +168,8 @@ impl Registry {
         let diff = prepared.draft.as_ref().map(|draft| draft.diff(DiffSize::Whole).text);
         let effect = &prepared.target.effect;
         // The answer to an earlier question, or another mode, may have settled this one.
-        if self.decide_without_user(call, effect, record)?.is_none() {
-            return Ok(());
-        }
-        let path = prepared.target.checked_path.as_ref().filter(|path| path.is_link());
+        let Some(reason) = self.reason_to_ask(call, effect, record)? else { return Ok(()) };
+        let path = prepared.target.resolved_path.as_ref().filter(|path| path.is_link());
         let link_target = path.map(|path| path.relative().to_owned());
         let policy = self.permissions().policy.clone();
         let mut question = self.control.open_question(&call.id);
@@ -196,7 +193,7 @@ impl Registry {
                     // An answer to another call's questions.
                     Some(UserReply::Answers(_)) => {}
                     Some(UserReply::ModeRequested) => {
-                        if self.decide_without_user(call, effect, record)?.is_none() {
+                        if self.reason_to_ask(call, effect, record)?.is_none() {
                             break Ok(None);
                         }
                     }
@@ -225,7 +222,7 @@ impl Registry {
         &'a self,
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
         decision: ApprovalDecision,
     ) -> Result<(), Failure> {
         let by_user = |text: String| plain_reason("the user", text);
@@ -307,7 +304,7 @@ impl Registry {
         call: &ToolCall,
         ruling: &str,
         reason: Reason,
-        record: &CallRecord,
+        record: &CallInProgress,
     ) {
         self.events.emit(EventBody::PermissionDecided {
             call: call.id.clone(),

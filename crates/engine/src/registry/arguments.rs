@@ -16,7 +16,7 @@ use agent_protocol::{Object, most_similar, shorten};
 const MAX_SHOWN_BYTES: usize = 60;
 
 /// The fields of the expected snapshot: injected, not accepted from the model.
-pub(super) const LOCK_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
+pub(super) const SNAPSHOT_FIELDS: [&str; 2] = ["file_mtime_ms", "file_size_bytes"];
 
 /// Aliases of parameters. The first line with a parameter of the tool applies. `camelCase` is converted to
 /// `snake_case`.
@@ -120,7 +120,7 @@ pub(super) fn envelope_input(call: &ToolCall) -> Object {
 pub(super) fn parse_arguments(call: &ToolCall) -> Result<(Object, Option<&'static str>), Failure> {
     let (mut arguments, correction) = parse_json_object(&call.arguments)?;
     // Models that fill in every field use null for "no value".
-    arguments.retain(|name, value| !value.is_null() && !LOCK_FIELDS.contains(&name.as_str()));
+    arguments.retain(|name, value| !value.is_null() && !SNAPSHOT_FIELDS.contains(&name.as_str()));
     Ok((arguments, correction))
 }
 

@@ -64,7 +64,7 @@ pub struct ToolCallResult {
 
 /// What is known about a call while it is processed; its result is made of it.
 #[derive(Default)]
-pub(super) struct CallRecord {
+pub(super) struct CallInProgress {
     pub(super) input: Object,
     pub(super) effect: Option<Effect>,
     pub(super) missing: MissingPermission,
@@ -74,7 +74,7 @@ pub(super) struct CallRecord {
     pub(super) notes: String,
     /// The user or a hook allowed it, where the policy asks.
     pub(super) is_approved: bool,
-    pub(super) has_run: bool,
+    pub(super) has_started: bool,
     time_ms: u64,
     pub(super) hook_texts: Vec<String>,
     /// A hook allows the call, or wants the user to be asked.
@@ -87,7 +87,7 @@ pub(super) struct CallRecord {
     pub(super) cancel: CancellationToken,
 }
 
-impl CallRecord {
+impl CallInProgress {
     /// Copies input, effect and notes, which are needed after the call has run.
     pub(super) fn add_preparation<'a>(
         &mut self,
@@ -138,7 +138,7 @@ impl Registry {
             let attempts = rest
                 .iter()
                 .zip(batch)
-                .map(|(call, prepared)| self.attempt(call, prepared, None, cancel.clone()));
+                .map(|(call, prepared)| self.process_call(call, prepared, None, cancel.clone()));
             let mut attempts = join_all(attempts).await;
             for ((outcome, _), (call, written)) in
                 attempts.iter_mut().zip(calls.iter().zip(written).skip(results.len()))
@@ -199,7 +199,7 @@ impl Registry {
     ) -> ToolCallResult {
         let call = &arguments::as_bash_call(call).unwrap_or_else(|| call.clone());
         let (outcome, record) =
-            Box::pin(self.attempt(call, self.prepare(call), None, cancel)).await;
+            Box::pin(self.process_call(call, self.prepare(call), None, cancel)).await;
         self.finish_call(call, outcome, record, usize::MAX)
     }
 
@@ -213,7 +213,7 @@ impl Registry {
     ) -> ToolCallResult {
         let cancel = self.control.cancellation_token();
         let (outcome, record) =
-            Box::pin(self.attempt(call, self.prepare(call), Some(parent), cancel)).await;
+            Box::pin(self.process_call(call, self.prepare(call), Some(parent), cancel)).await;
         self.finish_call(call, outcome, record, room.max(output_limits::MIN_RESULT_BYTES))
     }
 
@@ -222,22 +222,25 @@ impl Registry {
         Policy::is_harmless(effect, &WorkspaceFacts(&self.cx.workspace))
     }
 
-    async fn attempt(
+    async fn process_call(
         &self,
         call: &ToolCall,
         prepared: Preparation<'_>,
         parent: Option<&str>,
         cancel: CancellationToken,
-    ) -> (Result<Report, Failure>, CallRecord) {
+    ) -> (Result<Report, Failure>, CallInProgress) {
         let started = self.events.clock().now();
-        let mut record =
-            CallRecord { parent: parent.map(str::to_owned), cancel, ..CallRecord::default() };
+        let mut record = CallInProgress {
+            parent: parent.map(str::to_owned),
+            cancel,
+            ..CallInProgress::default()
+        };
         let mut outcome = match self.ask_pre_tool_hooks(call, &prepared, &mut record).await {
             Ok(Some(call)) => {
                 let prepared = self.prepare(&call);
-                self.run_or_redirect(&call, prepared, &mut record).await
+                self.check_and_run(&call, prepared, &mut record).await
             }
-            Ok(None) => self.run_or_redirect(call, prepared, &mut record).await,
+            Ok(None) => self.check_and_run(call, prepared, &mut record).await,
             Err(failure) => Err(failure),
         };
         if let Err(failure) = &mut outcome
@@ -247,7 +250,7 @@ impl Registry {
         {
             failure.hint = Some(arguments::parameters_hint(&entry.tool.spec().schema));
         }
-        if record.has_run {
+        if record.has_started {
             self.ask_post_tool_hooks(call, &mut record, &mut outcome).await;
         }
         if !record.notes.is_empty() {
@@ -266,11 +269,11 @@ impl Registry {
         (outcome, record)
     }
 
-    async fn run_or_redirect(
+    async fn check_and_run(
         &self,
         call: &ToolCall,
         prepared: Preparation<'_>,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
     ) -> Result<Report, Failure> {
         if self.control.interrupt_cause().is_some() {
             return Err(Failure::new(ErrorCode::Cancelled, "not run: the turn was interrupted"));
@@ -300,14 +303,14 @@ impl Registry {
         let permission = self.permit(call, &mut prepared, record).await;
         // If it is refused, the tool did not run: the trial call is still open.
         permission.inspect_err(|_| self.state().breaker.release_call(&circuit))?;
-        self.run(call, prepared, record).await
+        self.execute(call, prepared, record).await
     }
 
-    async fn run(
+    async fn execute(
         &self,
         call: &ToolCall,
         prepared: PreparedCall<'_>,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
     ) -> Result<Report, Failure> {
         let mut cx = self.call_cx(&call.id, &prepared, record.cancel.clone());
         let PreparedCall { entry, input, target, snapshot, key, .. } = prepared;
@@ -335,8 +338,10 @@ impl Registry {
             call: call.id.clone(),
         });
         if let Some(seen) = &snapshot {
-            record.input.insert(arguments::LOCK_FIELDS[0].to_owned(), seen.stat.mtime_ms().into());
-            record.input.insert(arguments::LOCK_FIELDS[1].to_owned(), seen.stat.size.into());
+            record
+                .input
+                .insert(arguments::SNAPSHOT_FIELDS[0].to_owned(), seen.stat.mtime_ms().into());
+            record.input.insert(arguments::SNAPSHOT_FIELDS[1].to_owned(), seen.stat.size.into());
         }
         let guard = self.acquire_write_lock(effect, cx.rights.read_only, &cx.cancel).await;
         let circuit = circuit_of(&call.name, effect);
@@ -346,7 +351,7 @@ impl Registry {
         self.emit_started(call, effect, record);
         // With the file that a file tool writes, a directory may become a git directory.
         let written = match effect {
-            Effect::Write { path } => self.cx.exec.begin_write(&self.root().join(path)),
+            Effect::Write { path } => self.cx.exec.begin_git_comparison(&self.root().join(path)),
             _ => None,
         };
         let run = AssertUnwindSafe(entry.tool.run(input, &cx)).catch_unwind().await;
@@ -364,9 +369,9 @@ impl Registry {
             record.changed_files =
                 self.checkpoint_after(operation, (effect, cx.rights), &mut outcome).await;
         }
-        match (effect, &target.checked_path) {
+        match (effect, &target.resolved_path) {
             (Effect::Read { .. }, Some(path)) => {
-                self.record_external_change(path.absolute(), &outcome).await;
+                self.record_outside_change(path.absolute(), &outcome).await;
             }
             (Effect::Job { .. }, _) => self.record_background_changes(false),
             (Effect::Agent { .. }, _) => record_agent_outcome(&outcome, record),
@@ -382,8 +387,13 @@ impl Registry {
         outcome
     }
 
-    pub(super) fn emit_started(&self, call: &ToolCall, effect: &Effect, record: &mut CallRecord) {
-        record.has_run = true;
+    pub(super) fn emit_started(
+        &self,
+        call: &ToolCall,
+        effect: &Effect,
+        record: &mut CallInProgress,
+    ) {
+        record.has_started = true;
         self.events.emit(EventBody::ToolStarted {
             call: call.id.clone(),
             tool: call.name.clone(),
@@ -400,7 +410,7 @@ impl Registry {
         &self,
         call: &ToolCall,
         outcome: Result<Report, Failure>,
-        record: CallRecord,
+        record: CallInProgress,
         share: usize,
     ) -> ToolCallResult {
         let limits = self.shared.limits;
@@ -458,7 +468,7 @@ impl Registry {
                 .with_hint("read it, and repeat the call only if it is still right")
         };
         let input = arguments::envelope_input(call);
-        let record = CallRecord { input, ..CallRecord::default() };
+        let record = CallInProgress { input, ..CallInProgress::default() };
         self.finish_call(call, Err(failure), record, usize::MAX)
     }
 
@@ -536,7 +546,7 @@ impl Registry {
 pub(super) type Preparation<'a> = Result<PreparedCall<'a>, InvalidCall>;
 
 /// What a sub-agent did counts as done by the call.
-fn record_agent_outcome(outcome: &Result<Report, Failure>, record: &mut CallRecord) {
+fn record_agent_outcome(outcome: &Result<Report, Failure>, record: &mut CallInProgress) {
     let (Ok(Report { data, .. }) | Err(Failure { data, .. })) = outcome;
     let files = data.get("files_changed").and_then(serde_json::Value::as_array);
     let files = files.into_iter().flatten().filter_map(serde_json::Value::as_str);

@@ -59,9 +59,9 @@ impl Registry {
         rights: CommandRights,
     ) -> Option<OpenOperation> {
         let checkpoints = Arc::clone(self.cx.workspace.checkpoints()?);
-        let scope = match (&target.effect, &target.checked_path) {
-            (Effect::Write { .. }, Some(checked_path)) => {
-                OperationScope::File(checked_path.absolute().to_path_buf())
+        let scope = match (&target.effect, &target.resolved_path) {
+            (Effect::Write { .. }, Some(resolved_path)) => {
+                OperationScope::File(resolved_path.absolute().to_path_buf())
             }
             (Effect::Command { .. }, _) if !rights.read_only => OperationScope::Project,
             (Effect::Mcp { reads_only: false, .. }, _) => OperationScope::Project,
@@ -218,7 +218,7 @@ impl Registry {
     }
 
     /// Notes a change from outside that a call has read.
-    pub(super) async fn record_external_change(
+    pub(super) async fn record_outside_change(
         &self,
         target: &Path,
         outcome: &Result<Report, Failure>,

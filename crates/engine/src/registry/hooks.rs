@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::arguments::{self, LOCK_FIELDS};
-use super::call::{CallRecord, MissingPermission, Preparation};
+use super::arguments::{self, SNAPSHOT_FIELDS};
+use super::call::{CallInProgress, MissingPermission, Preparation};
 use super::prepare::PreparedCall;
 use super::{RegisteredTool, Registry};
 use agent_protocol::Object;
@@ -64,7 +64,7 @@ impl Registry {
         &self,
         call: &ToolCall,
         prepared: &Preparation<'_>,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
     ) -> Result<Option<ToolCall>, Failure> {
         let is_over = self.control.interrupt_cause().is_some() || record.cancel.is_cancelled();
         if is_over || self.hooks_for(HookEvent::PreToolUse).is_none() {
@@ -123,7 +123,7 @@ impl Registry {
     pub(super) async fn ask_post_tool_hooks(
         &self,
         call: &ToolCall,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
         outcome: &mut Result<Report, Failure>,
     ) {
         let event = match outcome {
@@ -134,7 +134,7 @@ impl Registry {
             return;
         }
         let mut input = record.input.clone();
-        input.retain(|name, _| !LOCK_FIELDS.contains(&name.as_str()));
+        input.retain(|name, _| !SNAPSHOT_FIELDS.contains(&name.as_str()));
         let seen = self.hook_view(call, record.effect.as_ref(), &input);
         let (response, error);
         let payload = match outcome {
@@ -244,7 +244,7 @@ impl Registry {
         call: &ToolCall,
         prepared: &mut PreparedCall<'a>,
         input: ChangedInput,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
     ) -> Result<(), Failure> {
         let input = input.into_arguments(&prepared.input).map_err(|name| {
             let why = format!(
@@ -307,7 +307,7 @@ pub(super) fn describe_changed_arguments(by: ChangeAuthor, input: &Object) -> St
         ChangeAuthor::User => "The user",
     };
     let mut input = input.clone();
-    input.retain(|name, _| !arguments::LOCK_FIELDS.contains(&name.as_str()));
+    input.retain(|name, _| !arguments::SNAPSHOT_FIELDS.contains(&name.as_str()));
     let shown = agent_protocol::shorten(&Value::Object(input).to_string(), SHOWN);
     format!("{by} changed the arguments of this call to {shown}.")
 }

@@ -26,7 +26,7 @@ pub(super) struct PreparedCall<'a> {
     pub(super) notes: String,
     pub(super) target: CallTarget,
     pub(super) key: RepetitionKey,
-    /// The optimistic lock of a file that is to be changed.
+    /// The state at its last read of the file that is to be changed.
     pub(super) snapshot: Option<Snapshot>,
     /// The change that the user was asked about.
     pub(super) draft: Option<Arc<ChangeDraft>>,
@@ -89,13 +89,13 @@ impl Registry {
         Ok(prepared.target.effect)
     }
 
-    /// Takes the lock of the file that the call changes: the snapshot of its last read. Waits if the hash of a large
-    /// file is still being computed.
+    /// Loads the state at the last read of the file that the call changes, which the change must still find. Waits if the
+    /// hash of a large file is still being computed.
     pub(super) async fn load_expected_snapshot(&self, prepared: &mut PreparedCall<'_>) {
-        if let (Effect::Write { .. }, Some(checked_path)) =
-            (&prepared.target.effect, &prepared.target.checked_path)
+        if let (Effect::Write { .. }, Some(resolved_path)) =
+            (&prepared.target.effect, &prepared.target.resolved_path)
         {
-            let (workspace, path) = (self.cx.workspace.clone(), checked_path.clone());
+            let (workspace, path) = (self.cx.workspace.clone(), resolved_path.clone());
             let snapshot = tokio::task::spawn_blocking(move || workspace.snapshot(&path)).await;
             prepared.snapshot = snapshot.ok().flatten();
         }
@@ -110,7 +110,7 @@ impl Registry {
         ToolCx {
             cancel,
             call_id: call_id.to_owned(),
-            checked_path: prepared.target.checked_path.clone(),
+            resolved_path: prepared.target.resolved_path.clone(),
             expected_snapshot: prepared.snapshot.clone(),
             draft: prepared.draft.clone(),
             hidden_files: self.hidden_files(),

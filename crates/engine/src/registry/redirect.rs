@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
-use super::call::CallRecord;
+use super::call::CallInProgress;
 use super::prepare::PreparedCall;
 use super::{Registry, output_limits};
 use agent_host::workspace::CutLines;
@@ -30,7 +30,7 @@ impl Registry {
         &self,
         call: &ToolCall,
         bash: &PreparedCall<'_>,
-        record: &mut CallRecord,
+        record: &mut CallInProgress,
     ) -> Option<Result<Report, Failure>> {
         if matches!(record.hook_ruling, Some((HookRuling::Ask, _))) {
             return None;
@@ -38,7 +38,7 @@ impl Registry {
         let input = redirect_line(&bash.input)?;
         let prepared = self.prepare_replacement(TOOL, input.clone()).ok()?;
         let target = &prepared.target;
-        self.cx.workspace.file_size(target.checked_path.as_ref()?)?;
+        self.cx.workspace.file_size(target.resolved_path.as_ref()?)?;
         self.update_mode();
         let is_allowed =
             |tool: &str, effect: &Effect| matches!(self.ruling(tool, effect), Ruling::Allow(_));

@@ -77,8 +77,8 @@ impl Tool for Bash {
                 return Err(Failure::new(ErrorCode::InvalidParam, message));
             }
         }
-        let checked_path = cx.workspace.resolve(&args.directory)?;
-        let directory = checked_path.relative().to_owned();
+        let resolved_path = cx.workspace.resolve(&args.directory)?;
+        let directory = resolved_path.relative().to_owned();
         let line = CommandLine::parse(&args.command);
         let background = is_true(&args.background);
         let reads_only = !background && line.is_read_only();
@@ -90,7 +90,7 @@ impl Tool for Bash {
             command: args.command,
             background,
         };
-        Ok(CallTarget { effect, checked_path: Some(checked_path) })
+        Ok(CallTarget { effect, resolved_path: Some(resolved_path) })
     }
 
     /// The description has no effect on the call.
@@ -110,7 +110,7 @@ async fn run_bash(input: Object, cx: &ToolCx) -> Result<Report, Failure> {
         let wait = timeout.unwrap_or_default();
         return background::read_or_kill(id, name == BASH_KILL, wait, cx).await;
     }
-    let directory = cx.checked_path()?;
+    let directory = cx.resolved_path()?;
     let line = CommandLine::parse(&args.command);
     let spill = Arc::clone(&cx.spill);
     let redactor = cx.secrets.redactor(&cx.workspace);

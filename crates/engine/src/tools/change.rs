@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use similar::ChangeTag;
 
-use super::current_text::with_current_text;
+use super::current_text::show_current_text;
 use super::{
     CallTarget, Tool, ToolCx, cancelled_failure, embedded_spec, fill_defaults, json_object,
     nearest_passage, parse_input, run_blocking,
@@ -65,7 +65,7 @@ impl Tool for ChangeTool {
         let path = cx.workspace.resolve(&path)?;
         cx.workspace.check_writable(&path)?;
         let effect = Effect::Write { path: path.relative().to_owned() };
-        Ok(CallTarget { effect, checked_path: Some(path) })
+        Ok(CallTarget { effect, resolved_path: Some(path) })
     }
 
     fn canonical_input(&self, input: &Object) -> Object {
@@ -80,7 +80,7 @@ impl Tool for ChangeTool {
         Box::pin(async move {
             let ChangeInput { change, .. } = parse_input(input)?;
             let cx = cx.clone();
-            run_blocking(move || change.draft_or_current_text(&cx)).await.map(Some)
+            run_blocking(move || change.draft_change(&cx)).await.map(Some)
         })
     }
 
@@ -93,13 +93,13 @@ impl Tool for ChangeTool {
                 let draft = match &cx.draft {
                     // The approved draft is used only if it will be written: `apply` then compares it with the file.
                     Some(draft) if !dry_run && draft.new.is_some() => Arc::clone(draft),
-                    _ => Arc::new(change.draft_or_current_text(&cx)?),
+                    _ => Arc::new(change.draft_change(&cx)?),
                 };
                 if dry_run {
                     return Ok(draft.report(&cx, false, false));
                 }
-                let (path, passages) = (cx.checked_path()?, change.passages());
-                draft.apply(&cx).map_err(|failure| with_current_text(failure, &cx, path, &passages))
+                let (path, passages) = (cx.resolved_path()?, change.passages());
+                draft.apply(&cx).map_err(|failure| show_current_text(failure, &cx, path, &passages))
             })
             .await
         })
@@ -119,14 +119,14 @@ impl Change {
     }
 
     /// The draft; a failure of the lock contains the current text.
-    fn draft_or_current_text(&self, cx: &ToolCx) -> Result<ChangeDraft, Failure> {
-        let path = cx.checked_path()?;
+    fn draft_change(&self, cx: &ToolCx) -> Result<ChangeDraft, Failure> {
+        let path = cx.resolved_path()?;
         let draft = match self {
             Self::Write { content } => draft_content(content, cx, path),
             Self::Edit(edit) => self.draft_edit(edit, cx, path),
             Self::MultiEdit { edits } => self.draft_edits(edits, cx, path),
         };
-        draft.map_err(|failure| with_current_text(failure, cx, path, &self.passages()))
+        draft.map_err(|failure| show_current_text(failure, cx, path, &self.passages()))
     }
 
     fn draft_edit(

@@ -18,7 +18,7 @@ const MAX_SEARCHED_BYTES: u64 = 32 * 1024 * 1024;
 /// Adds lines of the file to a failure of its lock that does not show all that changed: those around the passages of an
 /// edit, otherwise those that were not shown. They count as a read, so that the change can be sent again immediately. Not
 /// if Read would need permission for the file.
-pub(super) fn with_current_text(
+pub(super) fn show_current_text(
     mut failure: Failure,
     cx: &ToolCx,
     path: &ProjectPath,

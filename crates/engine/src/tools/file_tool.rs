@@ -39,10 +39,10 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
 
     fn target(&self, input: &Object, cx: &ToolCx) -> Result<CallTarget, Failure> {
         let args: A = parse_input(input)?;
-        let checked_path = cx.workspace.resolve((self.path)(&args))?;
-        let path = checked_path.relative().to_owned();
+        let resolved_path = cx.workspace.resolve((self.path)(&args))?;
+        let path = resolved_path.relative().to_owned();
         let effect = Effect::Read { path };
-        Ok(CallTarget { effect, checked_path: Some(checked_path) })
+        Ok(CallTarget { effect, resolved_path: Some(resolved_path) })
     }
 
     fn canonical_input(&self, input: &Object) -> Object {
@@ -53,7 +53,7 @@ impl<A: DeserializeOwned + Serialize + Send + 'static> Tool for FileTool<A> {
         Box::pin(async move {
             let args: A = parse_input(&input)?;
             let (work, inner) = (Arc::clone(&self.work), cx.clone());
-            let work = run_blocking(move || work(&args, &inner, inner.checked_path()?));
+            let work = run_blocking(move || work(&args, &inner, inner.resolved_path()?));
             // Cancelled immediately; the work checks the token itself and ends soon after.
             cx.cancel.run_until_cancelled(work).await.unwrap_or_else(|| Err(cancelled_failure()))
         })

@@ -44,7 +44,7 @@ impl TestProject {
             hidden_files: agent_permission::HiddenFiles::default(),
             output_watcher: None,
             inquirer: None,
-            checked_path: None,
+            resolved_path: None,
             expected_snapshot: None,
             draft: None,
         };
@@ -82,9 +82,9 @@ impl TestProject {
     /// A call: its effect, the lock from the ledger, and the run.
     pub(super) async fn call(&self, tool: &dyn Tool, input: Value) -> Result<Report, Failure> {
         let Value::Object(input) = input else { panic!("no object: {input}") };
-        let checked_path = tool.target(&input, &self.cx)?.checked_path;
-        let seen = checked_path.as_ref().and_then(|path| self.cx.workspace.snapshot(path));
-        let cx = ToolCx { checked_path, expected_snapshot: seen, ..self.cx.clone() };
+        let resolved_path = tool.target(&input, &self.cx)?.resolved_path;
+        let seen = resolved_path.as_ref().and_then(|path| self.cx.workspace.snapshot(path));
+        let cx = ToolCx { resolved_path, expected_snapshot: seen, ..self.cx.clone() };
         tool.run(input, &cx).await
     }
 

@@ -27,7 +27,7 @@ fn cx(dir: &TempDir) -> ToolCx {
         hidden_files: agent_permission::HiddenFiles::default(),
         output_watcher: None,
         inquirer: None,
-        checked_path: None,
+        resolved_path: None,
         expected_snapshot: None,
         draft: None,
     }
@@ -44,8 +44,8 @@ async fn call(dir: &TempDir, arguments: Value) -> Result<Report, Failure> {
 
 async fn call_with(cx: &ToolCx, arguments: Value) -> Result<Report, Failure> {
     let input = input(arguments);
-    let checked_path = tool().target(&input, cx)?.checked_path;
-    tool().run(input, &ToolCx { checked_path, ..cx.clone() }).await
+    let resolved_path = tool().target(&input, cx)?.resolved_path;
+    tool().run(input, &ToolCx { resolved_path, ..cx.clone() }).await
 }
 
 async fn line(line: &str) -> Result<Report, Failure> {

@@ -229,10 +229,10 @@ async fn read_refuses_a_path_swapped_after_the_permission_check() {
     desk.file("open/a", "free\n").file("closed/a", "not for you\n");
     let input = crate::tools::json_object(json!({"path": "open/a"}));
     let tool = read::tool();
-    let checked_path = tool.target(&input, &desk.cx).unwrap().checked_path;
+    let resolved_path = tool.target(&input, &desk.cx).unwrap().resolved_path;
     std::fs::rename(desk.path_of("open"), desk.path_of("gone")).unwrap();
     symlink("closed", desk.path_of("open")).unwrap();
-    let cx = ToolCx { checked_path, ..desk.cx.clone() };
+    let cx = ToolCx { resolved_path, ..desk.cx.clone() };
     let failure = tool.run(input, &cx).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::AccessDenied, "{failure:?}");
 }
