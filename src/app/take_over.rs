@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::checkpoints::checkpoint_settings;
+use super::sandbox_facts::git_guard;
 use super::toolbox::{build_policy, open_workspace};
 use super::{OpenError, Options, RecordedSession, StateDirs, Storage, WritableDirs};
 use crate::config::Config;
@@ -57,7 +58,11 @@ impl TakeOver {
                 Ruling::Ask(why) | Ruling::Refuse(_, why) => Some(why.text),
             }
         };
-        let error = match workspace.take_over(&copy, this.session.last_turn(), &refusal) {
+        let turn = this.session.last_turn();
+        let (taken, compared) =
+            git_guard(workspace).around(|| workspace.take_over(&copy, turn, &refusal));
+        compared.into_notes().iter().for_each(|note| agent_ui::print_notice(note));
+        let error = match taken {
             Ok(n_files) => {
                 this.n_files = n_files;
                 return Ok(this);

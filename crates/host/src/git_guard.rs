@@ -437,7 +437,7 @@ impl GitGuard {
                 Some(old) if Arc::ptr_eq(old, found) || old == found => {}
                 Some(old) => guard.revert_changes(old, found, is_session),
                 // The user's, which no search had found.
-                None if self.is_of_user(found, state) => {}
+                None if self.is_of_user(found, state, now) => {}
                 None => guard.check_new(found),
             }
         }
@@ -450,8 +450,9 @@ impl GitGuard {
             || snapshot.targets.values().any(|target| target.starts_with(directory))
     }
 
-    /// Whether a git directory that was just found was there before the first command, and so was the way to it: no link is new.
-    fn is_of_user(&self, found: &GitDirectoryState, state: &GuardState) -> bool {
+    /// Whether a git directory that was just found was there before the first command, and so was the way to it: no link and
+    /// no `.git` that leads there is new.
+    fn is_of_user(&self, found: &GitDirectoryState, state: &GuardState, now: &Snapshot) -> bool {
         let (Some(time), path) = (state.first_begin, found.path()) else { return false };
         let is_old = |path: &Path| Stamp::take(path).is_older_than(time);
         let is_inside =
@@ -459,6 +460,7 @@ impl GitGuard {
         found.is_older_than(time)
             && path.ancestors().skip(1).take_while(is_inside).all(is_old)
             && state.nested.iter().filter(|path| path.is_symlink()).all(|link| is_old(link))
+            && now.targets.iter().filter(|(_, it)| it.starts_with(path)).all(|(git, _)| is_old(git))
     }
 
     /// Why the state of a `.git` file, of a link, or of a settings file, is not accepted.

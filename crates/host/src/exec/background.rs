@@ -142,8 +142,8 @@ impl Exec {
         }
         let last_output = Arc::<Mutex<String>>::default();
         let writer = last_output.clone();
-        let live = LiveOutput::new(Box::new(move |tail: &str| *writer.lock() = tail.to_owned()));
-        let mut capture = OutputCapture::new(command.whole_output.take(), Some(live));
+        let watched = LiveOutput::new(Box::new(move |tail: &str| tail.clone_into(&mut writer.lock())));
+        let mut capture = OutputCapture::new(command.whole_output.take(), Some(watched));
         capture.keeps_all = true;
         let place = (command.directory.clone(), command.rights);
         let line = command.line.clone();

@@ -162,14 +162,21 @@ impl Git {
         self.run(work_tree, &["branch", "--quiet", "-d", "--", branch]).map(drop)
     }
 
-    /// Whether a working tree has the files of its `HEAD`, and no others but ignored ones.
+    /// Whether a working tree has the files of its `HEAD`, and no others but ignored ones. Git enters no submodule, where it
+    /// would run what the configuration there names: with the files of one, a working tree is not clean.
     pub fn is_clean(&self, work_tree: &Path, runs_filters: bool) -> io::Result<bool> {
         let filters = self.disabled_filters(work_tree, runs_filters)?;
         let mut arguments: Vec<&str> = filters.iter().map(String::as_str).collect();
         // Options outrank what the user configured for a quick overview.
-        let all = ["--untracked-files=normal", "--ignore-submodules=none"];
+        let all = ["--untracked-files=normal", "--ignore-submodules=dirty"];
         arguments.extend(["status", "--porcelain"].into_iter().chain(all));
-        self.run(work_tree, &arguments).map(|changed| changed.is_empty())
+        let entries = self.run(work_tree, &["ls-files", "-z", "--stage"])?;
+        let submodules = entries.split(|byte| *byte == 0).filter(|it| it.starts_with(b"160000 "));
+        let has_files = |entry: &[u8]| {
+            let name = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
+            work_tree.join(OsStr::from_bytes(name)).join(".git").symlink_metadata().is_ok()
+        };
+        Ok(!submodules.into_iter().any(has_files) && self.run(work_tree, &arguments)?.is_empty())
     }
 
     /// Options that replace configured filters by none.

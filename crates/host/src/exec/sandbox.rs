@@ -348,13 +348,16 @@ impl Sandbox {
 
     /// A guard of the repositories that commands can write.
     pub(super) fn git_guard(&self, keep: ContentKeeper) -> GitGuard {
-        let SandboxFacts { root, added, git, homes, .. } = &self.facts;
+        let SandboxFacts { root, added, git, homes, cache, .. } = &self.facts;
+        // Commands of other sessions wrote in their caches and copies: the agent's folder has `projects` and `worktrees`.
+        let of_projects = cache.parent().filter(|projects| projects.ends_with("projects"));
+        let caches = of_projects.and_then(Path::parent).map(Path::to_owned);
         let user_settings =
             homes.iter().flat_map(|home| tables::USER_SETTINGS.map(|it| home.join(it)));
         let places = GuardPlaces {
             roots: std::iter::once(root).chain(added).cloned().collect(),
             git_directories: git.directories.clone(),
-            writable: self.profile.writable.clone(),
+            writable: self.profile.writable.iter().cloned().chain(caches).collect(),
             user_settings: user_settings.collect(),
         };
         GitGuard::new(places, keep)

@@ -65,6 +65,10 @@ impl Setting {
         }
     }
 
+    pub(super) fn is_object_format(&self) -> bool {
+        self.name() == "extensions.objectformat"
+    }
+
     pub(super) fn is_work_tree(&self) -> bool {
         self.name() == "core.worktree"
     }

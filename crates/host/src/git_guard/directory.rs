@@ -45,6 +45,8 @@ pub(super) struct GitDirectoryState {
     pub(super) reached: Vec<PathBuf>,
     /// Of the directory, and of all that was read.
     pub(super) stamps: Vec<Stamp>,
+    /// Its index may have longer object ids.
+    pub(super) has_object_format: bool,
 }
 
 impl PartialEq for GitDirectoryState {
@@ -90,7 +92,25 @@ impl GitDirectoryState {
         });
         let reached = links.map(|(link, _)| link).chain(included).collect();
         let id = entry::folder_id(&folder, OsStr::new(""))?;
-        Some(Self { id, entries, files, reached, stamps })
+        let mut state = Self { id, entries, files, reached, stamps, has_object_format: false };
+        let mut settings = state.settings().into_iter().flatten();
+        state.has_object_format = settings.any(|setting| setting.is_object_format());
+        Some(state)
+    }
+
+    /// The size of all contents, in bytes.
+    pub(super) fn content_size(&self) -> usize {
+        let files = self.files.values().flat_map(BTreeMap::values);
+        self.entries.values().chain(files).filter_map(EntryState::bytes).map(<[u8]>::len).sum()
+    }
+
+    /// With the hashes of all files only.
+    pub(super) fn without_contents(mut self) -> Self {
+        let files = self.files.values_mut().flat_map(BTreeMap::values_mut);
+        for entry in self.entries.values_mut().chain(files) {
+            *entry = std::mem::replace(entry, EntryState::Missing).without_content();
+        }
+        self
     }
 
     /// Where it was read.
@@ -198,7 +218,7 @@ impl DirectoryGuard<'_> {
     /// Whether this setting of the work tree is the one that has a `.git` file for this directory.
     fn is_own_work_tree(&self, setting: &Setting) -> bool {
         let place = setting.value.as_deref().filter(|_| setting.is_work_tree());
-        let place = place.map(|place| normalize(&self.path.join(place)));
+        let place = place.map(|place| ResolvedPath::resolve(&self.path.join(place), &[]).path);
         place.is_some_and(|place| self.now.folders.contains_key(&place) && self.points_here(&place))
     }
 

@@ -23,6 +23,8 @@ pub(super) const MAX_LEVELS: usize = 16;
 /// Entries of directories that a search without the checkpoint's scan visits, below each root and below the target of each link.
 pub(super) const MAX_ENTRIES: usize = 200_000;
 pub(super) const MAX_ENTRIES_OF_LINK: usize = 20_000;
+/// Limit of the contents of all git directories in memory; what a command makes beyond it is compared by hashes.
+const MAX_CONTENT: usize = 64 << 20;
 /// So many entries count for a directory in these limits.
 const FOLDER_COST: usize = 20;
 
@@ -42,6 +44,8 @@ pub(super) struct Snapshot {
     pub(super) gone: Vec<Arc<GitDirectoryState>>,
     /// There are more git directories than the limit.
     pub(super) is_incomplete: bool,
+    /// Of all files in the git directories, in bytes.
+    content_size: usize,
     /// Git directories whose submodules and worktrees are still to be found, and folders that are still to be added.
     unsearched: Vec<PathBuf>,
     unvisited: Vec<PathBuf>,
@@ -86,7 +90,11 @@ impl Listing {
         let stamp = Stamp::take(folder);
         let is_link = folder.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
         let (mut folders, mut links) = (Vec::new(), Vec::new());
-        for entry in entry::read_folder(folder).filter(|_| !is_link).take(2 * MAX_GIT_DIRECTORIES) {
+        // Any number of files may be there.
+        for entry in entry::read_folder(folder).filter(|_| !is_link) {
+            if folders.len() + links.len() > 2 * MAX_GIT_DIRECTORIES {
+                break;
+            }
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => folders.push(entry.path()),
                 Ok(kind) if kind.is_symlink() => links.push(entry.path()),
@@ -249,13 +257,21 @@ impl Snapshot {
         let is_current = |known: &&Arc<IndexState>| known.1.as_ref().is_some_and(Stamp::is_current);
         let known = earlier.indexes.get(&index).filter(is_current).cloned();
         let state = known.unwrap_or_else(|| Arc::new(read_index(&index)));
-        if let Some(names) = &state.0 {
+        let names = state.0.as_ref().filter(|_| !self.has_object_format(&index));
+        if let Some(names) = names {
             let submodules: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
             self.add_nested(&submodules, places);
         } else {
             self.add_nested(&search([folder.to_owned()].iter(), MAX_ENTRIES, places), places);
         }
         self.indexes.insert(index, state);
+    }
+
+    /// Whether git may read this index with longer object ids: by a setting of its directory, or of a common one.
+    fn has_object_format(&self, index: &Path) -> bool {
+        let mut directories =
+            index.ancestors().skip(1).filter_map(|path| self.directories.get(path));
+        directories.any(|state| state.has_object_format)
     }
 
     /// Its submodules and worktrees follow.
@@ -268,8 +284,13 @@ impl Snapshot {
             return;
         }
         let known = earlier.directories.get(path).filter(|known| known.is_current());
-        let read = || GitDirectoryState::read(path).map(Arc::new);
+        let has_room = self.content_size < MAX_CONTENT;
+        let read = || {
+            let state = GitDirectoryState::read(path)?;
+            Some(Arc::new(if has_room { state } else { state.without_contents() }))
+        };
         let Some(state) = known.cloned().or_else(read) else { return };
+        self.content_size += state.content_size();
         self.directories.insert(path.to_owned(), state);
         self.unsearched.push(path.to_owned());
     }
@@ -316,7 +337,7 @@ impl Snapshot {
         let listing = known.cloned().unwrap_or_else(|| Arc::new(Listing::read(folder)));
         let links = listing.links.iter();
         self.files.extend(links.map(|link| (link.clone(), read_path(link))));
-        self.is_incomplete |= listing.folders.len() > MAX_GIT_DIRECTORIES;
+        self.is_incomplete |= listing.folders.len() + listing.links.len() > MAX_GIT_DIRECTORIES;
         let folders = listing.folders.clone();
         if listing.stamp.state.is_some() {
             self.listings.insert(folder.to_owned(), listing);
@@ -401,13 +422,17 @@ pub(super) fn search<'a>(
 }
 
 fn read_index(index: &Path) -> IndexState {
-    let stamp = (!index.is_symlink()).then(|| Stamp::take(index));
+    if index.is_symlink() {
+        // It may lead each process elsewhere.
+        return (None, None);
+    }
+    let stamp = Stamp::take(index);
     let mut submodules = Vec::new();
     let read = git_index::read(index, |entry| {
         let name = entry.is_submodule().then(|| OsStr::from_bytes(entry.name));
         submodules.extend(name.map(PathBuf::from));
     });
-    (read.map(|()| submodules), stamp)
+    (read.map(|()| submodules), Some(stamp))
 }
 
 /// Without following a link.

@@ -7,6 +7,7 @@ use super::{is_missing, read_small};
 /// The type of an entry that names a commit of another repository, and the bits of a type in a mode.
 const SUBMODULE_MODE: u32 = 0o160_000;
 const TYPE_BITS: u32 = 0o170_000;
+const DIRECTORY_MODE: u32 = 0o040_000;
 
 /// A larger index is not read.
 const MAX_INDEX_BYTES: u64 = 1 << 28;
@@ -31,8 +32,8 @@ impl IndexEntry<'_> {
     }
 }
 
-/// Reads the index of a repository; a missing one has no entries. `None` if not all of it can be read: it is split, or has other
-/// object ids.
+/// Reads the index of a repository; a missing one has no entries. `None` if not all of it can be read: it is split or sparse, or
+/// has other object ids.
 pub fn read(path: &Path, each: impl FnMut(IndexEntry<'_>)) -> Option<()> {
     match read_small(path, MAX_INDEX_BYTES) {
         Ok(bytes) => parse(&bytes, each),
@@ -78,13 +79,19 @@ pub fn parse(bytes: &[u8], mut each: impl FnMut(IndexEntry<'_>)) -> Option<()> {
         if recorded_length != name.len().min(0xfff) {
             return None;
         }
+        // A sparse index has a directory in place of what is in it.
+        if mode & TYPE_BITS == DIRECTORY_MODE {
+            return None;
+        }
         at = if version == 4 { end + 1 } else { begin + (end - begin + 8) / 8 * 8 };
         each(IndexEntry { name: &name, mode, id, size, mtime, flags });
     }
-    // Extensions, and a checksum. The rest of a split index is in another file.
+    // Extensions, and a checksum. Without one whose name begins in lower case, the index cannot be understood. By a table of
+    // offsets git may read other entries.
     while at + CHECKSUM < bytes.len() {
         let length = usize::try_from(number(at + 4)?).ok()?;
-        if bytes.get(at..at + 4)? == b"link" {
+        let name = bytes.get(at..at + 4)?;
+        if name[0].is_ascii_lowercase() || name == b"IEOT" {
             return None;
         }
         at += 8 + length;

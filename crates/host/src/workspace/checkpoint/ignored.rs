@@ -48,6 +48,8 @@ pub(super) struct FoundPlaces {
     pub(super) links: Vec<Vec<u8>>,
     /// Ignored directories of which all entries were looked at.
     pub(super) searched: Vec<PathBuf>,
+    /// Directories in them that were not entered, such as build output.
+    left_out: Vec<Vec<u8>>,
 }
 
 /// Also returns whether the directory contains `.git` or looks like a git directory, or may because it cannot be read.
@@ -104,8 +106,10 @@ pub(super) fn find_ignored(
             if kind == FileType::Directory && is_spare(&name) {
                 // Its name does not make it one: a command can have ignored what the user keeps there.
                 let mut inner = FoundPlaces::default();
-                _ = paths_in_tree(root, &name, MAX_SPARE_FOLDERS, &is_returned, &mut inner);
+                let mut n_left = MAX_SPARE_FOLDERS;
+                _ = paths_in_tree(root, &name, &mut n_left, &is_returned, &mut inner);
                 found.repositories.extend(inner.repositories);
+                found.links.extend(inner.links);
             } else if !is_spare(&name) {
                 found.links.extend(may_be_link(kind).then(|| name.clone()));
                 let list = if kind == FileType::Directory { &mut trees } else { &mut names };
@@ -120,11 +124,20 @@ pub(super) fn find_ignored(
     let (mut paths, mut excluded) = (Vec::new(), Vec::new());
     trees.sort_unstable();
     for mut tree in trees {
-        let names = paths_in_tree(root, &tree, MAX_SEARCHED, &is_left_out, &mut found);
+        let names = paths_in_tree(root, &tree, &mut MAX_SEARCHED.clone(), &is_left_out, &mut found);
         tree.push(b'/');
         match names {
             Some(names) => directories.push((tree, names)),
             None => excluded.push(PathName::new(&tree)),
+        }
+    }
+    let mut n_left = MAX_SPARE_FOLDERS;
+    for directory in std::mem::take(&mut found.left_out) {
+        if n_left > 0 {
+            let mut inner = FoundPlaces::default();
+            _ = paths_in_tree(root, &directory, &mut n_left, &is_returned, &mut inner);
+            found.repositories.extend(inner.repositories);
+            found.links.extend(inner.links);
         }
     }
     directories.sort_unstable_by(|a, b| (a.1.len(), &a.0).cmp(&(b.1.len(), &b.0)));
@@ -161,13 +174,13 @@ pub(super) fn find_ignored(
 fn paths_in_tree(
     root: &Path,
     tree: &[u8],
-    mut n_folders_left: usize,
+    n_folders_left: &mut usize,
     is_left_out: &impl Fn(&[u8]) -> bool,
     found: &mut FoundPlaces,
 ) -> Option<Vec<Vec<u8>>> {
     let mut all = Some(vec![tree.to_vec()]);
     let mut todo = VecDeque::from([tree.to_vec()]);
-    let mut n_searched = 0;
+    let (mut n_searched, n_left_out) = (0, found.left_out.len());
     while let Some(directory) = todo.pop_front() {
         let path = root.join(OsStr::from_bytes(&directory));
         let is_read = for_each_entry(&path, |name, kind| {
@@ -181,6 +194,9 @@ fn paths_in_tree(
             }
             let is_git = name == b".git";
             let name = join_path(&directory, name);
+            if kind == FileType::Directory && !is_git && is_left_out(&name) {
+                found.left_out.push(name.clone());
+            }
             if !is_git && !is_left_out(&name) {
                 found.links.extend(may_be_link(kind).then(|| name.clone()));
                 if kind == FileType::Directory {
@@ -196,12 +212,14 @@ fn paths_in_tree(
         if !is_read {
             found.repositories.push(path);
         }
-        n_folders_left -= 1;
-        if n_searched >= MAX_SEARCHED || n_folders_left == 0 {
+        *n_folders_left -= 1;
+        if n_searched >= MAX_SEARCHED || *n_folders_left == 0 {
             return None;
         }
     }
-    found.searched.push(root.join(OsStr::from_bytes(tree)));
+    if found.left_out.len() == n_left_out {
+        found.searched.push(root.join(OsStr::from_bytes(tree)));
+    }
     all
 }
 

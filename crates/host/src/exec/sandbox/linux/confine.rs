@@ -166,7 +166,8 @@ const CONDITIONAL_CALLS: &[(i64, &[ArgumentCondition])] = &[
     (libc::SYS_clone, &[(0, MaskedEq(NEW_USER), NEW_USER)]),
     (libc::SYS_unshare, &[(0, MaskedEq(NEW_USER), NEW_USER)]),
     // Requests that change files by a descriptor opened for reading, which Landlock does not check: of btrfs all but
-    // FICLONE, FICLONERANGE and FIDEDUPERANGE, of bcachefs all, fscrypt and fs-verity, OCFS2_IOC_REFLINK.
+    // FICLONE, FICLONERANGE and FIDEDUPERANGE, of bcachefs all, fscrypt and fs-verity, OCFS2_IOC_REFLINK. Requests that change
+    // contents without a change time: EXT4_IOC_MOVE_EXT, XFS_IOC_SWAPEXT, XFS_IOC_EXCHANGE_RANGE, F2FS_IOC_MOVE_RANGE.
     (
         libc::SYS_ioctl,
         &[
@@ -180,6 +181,10 @@ const CONDITIONAL_CALLS: &[(i64, &[ArgumentCondition])] = &[
     (libc::SYS_ioctl, &[(1, MaskedEq(0xff10), 0x6610)]),
     (libc::SYS_ioctl, &[(1, MaskedEq(0xff80), 0x6680)]),
     (libc::SYS_ioctl, &[(1, Eq, 0x4018_6f04)]),
+    (libc::SYS_ioctl, &[(1, Eq, 0xc028_660f)]),
+    (libc::SYS_ioctl, &[(1, Eq, 0xc0c0_586d)]),
+    (libc::SYS_ioctl, &[(1, Eq, 0x4028_5881)]),
+    (libc::SYS_ioctl, &[(1, Eq, 0xc020_f509)]),
 ];
 const NEW_USER: u64 = 0x1000_0000;
 
