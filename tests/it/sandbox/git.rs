@@ -567,6 +567,52 @@ const SURFACE: &[(&str, &[&str], &str)] = &[
         ".",
     ),
     ("git config include.path local.inc; touch .git/local.inc", &["evil .git/local.inc"], "."),
+    // Where a search does not look, named by an index that leads each process elsewhere.
+    (
+        "",
+        &[
+            "git init -q n; cd n; mkdir -p ign/target; echo ign > .gitignore; git init -q ign/target/e; git -C ign/target/e commit -q --allow-empty -m x; git update-index --add --cacheinfo 160000,$(git -C ign/target/e rev-parse HEAD),ign/target/e; evil ign/target/e/.git/config; mv .git/index idx; ln -s /proc/self/cwd/idx .git/index",
+        ],
+        "n",
+    ),
+    // Build output in an ignored directory, and links out of build output.
+    (
+        "",
+        &[
+            "echo ign > .gitignore; mkdir -p ign/target; git init -q ign/target/e; evil ign/target/e/.git/config",
+        ],
+        "ign/target/e",
+    ),
+    (
+        "",
+        &[
+            "echo ign > .gitignore; mkdir -p ign/target; git init -q ign/target/e; evil ign/target/e/.git/config; ln -s ign/target/e docs",
+        ],
+        "docs",
+    ),
+    (
+        "",
+        &[
+            "echo node_modules > .gitignore; mkdir node_modules; git init -q .git/zz; evil .git/zz/.git/config; ln -s ../.git/zz node_modules/q",
+        ],
+        "node_modules/q",
+    ),
+    // What an earlier session planted, with a way to it in this one.
+    (
+        "",
+        &[
+            "git init -q zz; mv zz/.git .git/zz; git --git-dir=.git/zz commit -q --allow-empty -m x; evil .git/zz/config; sleep 4",
+            "mkdir n; echo 'gitdir: ../.git/zz' > n/.git",
+        ],
+        "n",
+    ),
+    (
+        SUBMODULE_WITHOUT_FILES,
+        &[
+            "mkdir -p .git/modules; (cd .git/modules; seq 1 12000 | xargs touch); git init -q w0; mv w0/.git .git/modules/s; rm -rf w0; mkdir -p .git/modules/s/hooks; printf '#!/bin/sh\ntouch $MARK\n' > .git/modules/s/hooks/post-checkout; chmod +x .git/modules/s/hooks/post-checkout; (cd .git/modules/s; git fetch -q ../../../../lib HEAD; git config core.worktree ../../../s; git rev-parse FETCH_HEAD > HEAD); rm -rf s; mkdir s; echo 'gitdir: ../.git/modules/s' > s/.git",
+        ],
+        "s",
+    ),
     ("mv .git/config .git/c; ln -s c .git/config", &["evil .git/c"], "."),
 ];
 /// A bare repository among the files of the user's project.
@@ -575,6 +621,8 @@ const FIXTURE: &str = "git init -q --bare fixtures/repo; git -C fixtures/repo co
 const SOURCES: &str = "mkdir -p build/x; touch build/f build/x/f; git add .; git commit -qm s";
 const SUBMODULE: &str = "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; \
                          git -c protocol.file.allow=always submodule --quiet add ../lib s; git commit -qm s";
+
+const SUBMODULE_WITHOUT_FILES: &str = "git init -q ../lib; git -C ../lib commit -q --allow-empty -m x; git -c protocol.file.allow=always submodule --quiet add ../lib s; git commit -qm s; git submodule deinit -f -q s; rm -rf .git/modules/s";
 
 #[test]
 #[ignore = "slow"]

@@ -581,3 +581,24 @@ fn worktree_shares_ignored_files_where_the_file_system_can() {
     let grown = done.stdout.split_whitespace().last().unwrap();
     assert!(grown.parse::<u32>().unwrap() < 30, "{}", done.stdout);
 }
+
+/// The agent looks whether the worktree is clean, outside the sandbox.
+#[test]
+fn end_of_a_worktree_runs_nothing_of_a_submodule() {
+    if !has("git", "end_of_a_worktree_runs_nothing_of_a_submodule") {
+        return;
+    }
+    let test = Test::new().file("a.txt", "one\n").user_config("[sandbox]\nenabled = false\n");
+    let mark = test.home().join("marker");
+    let line = format!(
+        "git init -q e; cd e; git config user.name t; git config user.email t@t; echo '* filter=x' >.gitattributes; echo 1 >f; git add .; \
+         git commit -qm f; git config filter.x.clean 'touch {0}; cat'; cd ..; \
+         git update-index --add --cacheinfo 160000,$(git -C e rev-parse HEAD),e; git -c user.name=t -c user.email=t@t commit -qm e; sleep 1.1; touch e/f",
+        mark.display()
+    );
+    let call = format!("call: Bash {}\n---\ntext: done", json!({"command": line}));
+    let test = committed(test.script(&call));
+    test.run(&["--yolo", "--worktree", "fix", "task"]).expect_code(0);
+    assert_eq!(copies(&test).len(), 1, "the files of a submodule stay");
+    assert!(!mark.exists());
+}

@@ -289,9 +289,9 @@ fn dashboard_names_only_metrics_that_are_exported() {
     test.run(&["task", "--no-memory"]).expect_code(0);
     let exported: Vec<String> = points(&receiver)
         .keys()
-        .map(|name| match name.ends_with("duration") {
-            true => format!("{}_seconds", name.replace('.', "_")),
-            false => name.replace('.', "_"),
+        .map(|name| {
+            let unit = if name.ends_with("duration") { "_seconds" } else { "" };
+            format!("{}{unit}", name.replace('.', "_"))
         })
         .collect();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/telemetry/grafana.json");

@@ -142,7 +142,8 @@ impl Exec {
         }
         let last_output = Arc::<Mutex<String>>::default();
         let writer = last_output.clone();
-        let watched = LiveOutput::new(Box::new(move |tail: &str| tail.clone_into(&mut writer.lock())));
+        let watched =
+            LiveOutput::new(Box::new(move |tail: &str| tail.clone_into(&mut writer.lock())));
         let mut capture = OutputCapture::new(command.whole_output.take(), Some(watched));
         capture.keeps_all = true;
         let place = (command.directory.clone(), command.rights);
