@@ -254,7 +254,7 @@ impl SessionAgents {
             budget,
             keep_rounds: session.keep_rounds,
             // The changes of a turn are undone together, when it ends.
-            recovery: Recovery { undo_on_failure: false, ..session.recovery },
+            recovery: session.recovery,
             memory: None,
             prompts: prompts.clone(),
             spend_limit: SpendLimit::default(),

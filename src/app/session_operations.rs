@@ -235,10 +235,6 @@ impl Session {
         self.kernel.configured_model().window
     }
 
-    pub fn connect(&self) -> impl Future<Output = ()> + use<> {
-        self.kernel.connect()
-    }
-
     pub fn model(&self) -> &str {
         self.kernel.model()
     }

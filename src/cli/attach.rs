@@ -319,10 +319,7 @@ impl AttachedChat {
             ChatRequest::PasteImage => {
                 self.refuse("an attached chat pastes no image: name its file with @");
             }
-            ChatRequest::Connect
-            | ChatRequest::ListOwnCommands
-            | ChatRequest::ListModels
-            | ChatRequest::Quit => {}
+            ChatRequest::ListOwnCommands | ChatRequest::ListModels | ChatRequest::Quit => {}
         }
     }
 

@@ -338,7 +338,6 @@ async fn run_session_loop(
                         control.request_mode(mode);
                         session.apply_requested_mode();
                     }
-                    ChatRequest::Connect => jobs.spawn(session.connect()),
                     ChatRequest::RunCommand(CommandAction::Detach, message) => match NextStep::detach(session, message) {
                         Ok(next) => return next,
                         Err((reason, message)) => refuse_detach(&handle, reason, &message),

@@ -96,8 +96,6 @@ pub struct Requests {
     /// Time limit for the next data of an answer; unset: 2m, and 10m for such a server.
     #[schemars(example = &"5m")]
     pub idle_timeout: Option<String>,
-    /// Whether the chat opens the connection to the model's server when you begin to type.
-    pub preconnect: bool,
     /// Number of tries for one answer; unset: 10, and 20 in the chat without `fallback`.
     #[schemars(range(min = 1))]
     #[schemars(example = 10)]
@@ -114,7 +112,6 @@ impl Default for Requests {
             connect_timeout: "10s".into(),
             first_data_timeout: None,
             idle_timeout: None,
-            preconnect: false,
             max_tries: None,
             retry_for: None,
         }

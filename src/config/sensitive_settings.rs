@@ -28,7 +28,6 @@ const HARMLESS: &[&str] = &[
     "recovery.reflect_after",
     "recovery.max_reflections",
     "recovery.enable_step_level_reflection",
-    "recovery.undo_on_failure",
 ];
 
 /// Tables whose settings are trusted one by one; any other is trusted as a whole.

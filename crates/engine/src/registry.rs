@@ -15,7 +15,6 @@ mod prepare;
 mod redirect;
 mod repetition;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,7 +29,7 @@ pub use agent_host::workspace::ChangedFiles;
 use repetition::RepetitionTracker;
 
 use crate::tools::{Tool, ToolCx, WorkspaceFacts};
-use agent_host::workspace::{OpenOperation, UndoError, UndoOptions, UndoTarget};
+use agent_host::workspace::OpenOperation;
 use agent_permission::{HiddenFiles, Policy, Rule};
 use agent_protocol::control::{PermissionMode, Ruling, SessionControl};
 use agent_protocol::event::{Event, EventBody, EventStream, SessionRule};
@@ -362,20 +361,6 @@ impl Registry {
     /// have changed anything before a message, and a compaction archives results.
     pub fn reset_repetitions(&self) {
         self.state().repetition.epoch += 1;
-    }
-
-    /// Undoes the changes of this turn: returns each path with its result, and whether all changes were
-    /// undone.
-    pub fn undo_turn(&self, turn: u32) -> (BTreeMap<String, String>, bool) {
-        match self.undo(UndoTarget::Turn(turn), UndoOptions::default()) {
-            Ok(report) => {
-                let is_complete = report.is_complete();
-                let files = report.files.into_iter().map(|(path, how)| (path, how.to_string()));
-                (files.collect(), is_complete)
-            }
-            Err(UndoError::Nothing) => (BTreeMap::new(), true),
-            Err(error) => (BTreeMap::from([(".".to_owned(), error.to_string())]), false),
-        }
     }
 
     fn ruling(&self, tool: &str, effect: &Effect) -> Ruling {

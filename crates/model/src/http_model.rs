@@ -81,10 +81,6 @@ impl Model for HttpModel {
         &self.endpoint.id
     }
 
-    fn connect(&self) -> BoxFuture<'_, ()> {
-        self.transport.connect().boxed()
-    }
-
     fn ask_window(&self) -> BoxFuture<'_, Option<ContextWindow>> {
         async {
             let Endpoint { id, model, window_questions, .. } = &self.endpoint;

@@ -66,12 +66,6 @@ impl Transport {
         self.send(path, Some(body), self.first_byte).await
     }
 
-    /// Sends the smallest request and ignores its answer: the next request uses the connection.
-    pub(super) async fn connect(&self) {
-        let Ok(client) = self.client.get_or_init(|| self.build_client()) else { return };
-        let _ = timeout(self.first_byte, client.head(self.base.clone()).send()).await;
-    }
-
     /// A document about the server.
     pub(super) async fn get(&self, path: &str, limit: Duration) -> Result<String, AttemptFailure> {
         let endpoint_facts = self.endpoint_facts(path);

@@ -273,8 +273,6 @@ pub struct Recovery {
     pub max_reflections: u32,
     /// Whether a model is asked for the cause of failures; the other decisions do not depend on it.
     pub enable_step_level_reflection: bool,
-    /// Whether the files that a failed task changed are restored.
-    pub undo_on_failure: bool,
 }
 
 impl Default for Recovery {
@@ -288,7 +286,6 @@ impl Default for Recovery {
             reflect_after: 2,
             max_reflections: 4,
             enable_step_level_reflection: true,
-            undo_on_failure: false,
         }
     }
 }

@@ -1037,8 +1037,6 @@ pub struct FailureReport {
     pub evidence: String,
     /// Files that the turn changed and that were not restored.
     pub files_changed: Vec<String>,
-    /// Files that were restored (`recovery.undo_on_failure`), with the result.
-    pub files_undone: BTreeMap<String, String>,
     /// What the user can do next.
     pub next: Vec<String>,
 }

@@ -22,11 +22,6 @@ pub trait Model: Send + Sync {
     /// `provider/model`, as in the configuration.
     fn id(&self) -> &str;
 
-    /// Opens the connection for the next request, if there is none; failures appear in that request.
-    fn connect(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
-
     /// Asks the server once for the window that is in effect; `None`: it does not say, or need not be asked.
     fn ask_window(&self) -> BoxFuture<'_, Option<ContextWindow>> {
         Box::pin(std::future::ready(None))

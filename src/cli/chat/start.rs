@@ -156,7 +156,6 @@ pub(in crate::cli) fn chat_settings(
             .collect(),
         branch: places.branch(),
         prompts: config.prompts.clone(),
-        preconnect: config.config.requests.preconnect,
         models: config::model_choices(&config.config, &variable)
             .into_iter()
             .map(|id| (id.clone(), app::model_facts(&config.config, &id).describe_briefly()))

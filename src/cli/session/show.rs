@@ -192,9 +192,6 @@ impl SessionPage {
             let failure = shorten(&attempt.failure, 160);
             self.add_line("tried", &format!("{}, {times}: {failure}", attempt.what));
         }
-        for (path, how) in &report.files_undone {
-            self.add_line("undone", &format!("{path}: {how}"));
-        }
     }
 }
 

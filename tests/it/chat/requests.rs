@@ -422,23 +422,3 @@ fn silence_of_the_model_is_shown() {
         assert!(!pty.screen().contains("no data"), "{}", pty.screen());
     }
 }
-
-#[test]
-fn connection_is_opened_when_the_user_begins_to_type() {
-    let server = Server::with(|request, _| match request.method.as_str() {
-        "HEAD" => Reply::new(404, "text/plain", ""),
-        _ => server::sse_text("here I am"),
-    });
-    let test = project(&server, "[requests]\npreconnect = true\n");
-    let mut pty = Pty::start(&test, &[], 24, 100, "xterm-256color");
-    pty.wait_for("/help");
-    pty.send("h");
-    wait_for(|| server.finish().iter().any(|request| request.method == "HEAD"));
-    pty.say("ello");
-    pty.wait_for("here I am");
-    let requests = server.finish();
-    let methods: Vec<&str> = requests.iter().map(|request| request.method.as_str()).collect();
-    assert_eq!(methods, ["HEAD", "POST"]);
-    assert_eq!(requests[0].connection, requests[1].connection);
-    assert_eq!(requests[0].header("authorization"), None);
-}

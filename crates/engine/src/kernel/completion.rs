@@ -1,6 +1,6 @@
 //! Completion: decides whether a final text ends the turn, by checks, the JSON Schema and the verifier.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -258,7 +258,6 @@ impl Completion {
             evidence: if attempts.is_empty() { String::new() } else { evidence.to_owned() },
             attempts,
             files_changed: self.files_changed.clone(),
-            files_undone: BTreeMap::new(),
         }
     }
 }
@@ -292,16 +291,12 @@ fn next_steps(ending: Ending, state: &RecoveryState) -> Vec<String> {
 pub(super) fn report_in_words(report: &FailureReport, last_output: &str) -> String {
     let mut out = report.reason.clone();
     out.push_str(&attempts_in_words(report));
-    match (report.files_changed.is_empty(), report.files_undone.is_empty()) {
-        (true, true) => out.push_str("\nNo file was changed"),
-        (false, true) => out.push_str(&format!(
+    match report.files_changed.as_slice() {
+        [] => out.push_str("\nNo file was changed"),
+        files => out.push_str(&format!(
             "\nChanged files: {} (undo with `agent session undo`)",
-            report.files_changed.join(", ")
+            files.join(", ")
         )),
-        (_, false) => {
-            let undone = report.files_undone.iter().map(|(path, how)| format!("{path}: {how}"));
-            out.push_str(&format!("\nUndone: {}", undone.collect::<Vec<_>>().join(", ")));
-        }
     }
     for next in &report.next {
         out.push_str(&format!("\nNext: {next}"));

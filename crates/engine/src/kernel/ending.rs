@@ -183,15 +183,7 @@ impl Kernel {
             }
             turn.errors.extend(turn.arrival.take().filter(|_| ending == Ending::Timeout));
             let evidence = turn.reflection_input.evidence.as_str();
-            let mut failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
-            if self.parts.recovery.undo_on_failure
-                && matches!(ending, Ending::Failed | Ending::CheckFailed)
-            {
-                let (undone, is_redo) = (self.turn, false);
-                let (files, is_complete) = self.parts.registry.undo_turn(undone);
-                failed.files_undone.clone_from(&files);
-                self.record(EventBody::TurnUndone { undone, files, is_complete, is_redo });
-            }
+            let failed = turn.completion.report(ending, &turn.errors, &turn.state, evidence);
             result = match &self.parts.sub_agent {
                 Some(_) => completion::agent_report(&failed, &result),
                 None => completion::report_in_words(&failed, &result),

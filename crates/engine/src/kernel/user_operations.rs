@@ -85,12 +85,6 @@ impl Kernel {
         self.turn > 0
     }
 
-    /// Opens the connection to the model's server.
-    pub fn connect(&self) -> impl Future<Output = ()> + use<> {
-        let model = Arc::clone(&self.parts.main.model);
-        async move { model.connect().await }
-    }
-
     /// The current model.
     pub fn model(&self) -> &str {
         self.parts.main.model.id()

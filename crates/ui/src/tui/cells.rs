@@ -469,8 +469,6 @@ fn report_summary(
             text.push_str(&format!("tried {times}: {} ({})\n", tried.what, tried.failure));
         }
     }
-    let undone = report.files_undone.iter();
-    text.extend(undone.map(|(path, how)| format!("undone: {path} {how}\n")));
     let trace = (!is_denied && !is_last_error_shown).then_some("/trace shows every step");
     let undo = (!report.files_changed.is_empty()).then_some("/undo undoes the changes");
     text + &trace.into_iter().chain(undo).collect::<Vec<_>>().join(" · ")

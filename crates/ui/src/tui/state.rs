@@ -68,8 +68,6 @@ pub struct Settings {
     pub prompts: Prompts,
     /// Ids, each with its facts in a few words.
     pub models: Vec<(String, String)>,
-    /// Whether typing opens the connection to the model's server.
-    pub preconnect: bool,
 }
 
 /// A request of the chat to the session.
@@ -79,8 +77,6 @@ pub enum ChatRequest {
     Submit(UserInput),
     /// Returns the latest undelivered message.
     WithdrawMessage,
-    /// Opens the connection to the model's server: a message follows.
-    Connect,
     Interrupt,
     /// The id of the call, and the answer.
     AnswerPermission(String, ApprovalDecision),
@@ -338,12 +334,7 @@ impl State {
         // A key is evaluated at the time when it was pressed.
         let moment = if let Input::Terminal(_, at) = &input { *at } else { now };
         let mut actions = self.accept_pending_letter(moment);
-        let was_empty = self.composer.text().is_empty();
         actions.extend(self.handle_input(input));
-        let begins_to_type = was_empty && !self.composer.text().is_empty();
-        if self.settings.preconnect && begins_to_type && self.is_idle() {
-            actions.push(Action::SendRequest(ChatRequest::Connect));
-        }
         actions.extend(self.request_pending_mode(moment));
         // A list is only used with the text for which it was made.
         if self.text_before_cursor() != self.popup_query {

@@ -384,7 +384,6 @@ mod tests {
             branch: None,
             prompts: Prompts::default(),
             models: Vec::new(),
-            preconnect: false,
         };
         State::new(settings, (80, 24), Instant::now())
     }
