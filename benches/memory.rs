@@ -15,7 +15,7 @@ use agent_learning::distillation;
 use agent_learning::lesson::{FailurePattern, Lesson, Origin, Scope};
 use agent_learning::pair::lessons_from_failures;
 use agent_learning::recall;
-use agent_learning::store::{Batch, SqliteStore};
+use agent_learning::store::{Batch, SqliteStore, Store as _};
 use agent_learning::trace_builder::{TraceBuilder, TurnRecord};
 use agent_protocol::Object;
 use agent_protocol::envelope::{ErrorCode, SealedEnvelope};
@@ -30,6 +30,10 @@ const NOW: i64 = 1_795_000_000_000;
 const N_PROJECTS: u64 = 4;
 const HERE: &str = "example.com/team/app-1";
 const DAY: i64 = 86_400_000;
+
+fn here() -> [Scope; 1] {
+    [Scope::Project(HERE.to_owned())]
+}
 
 const VERBS: &[&str] = &[
     "run",
@@ -332,7 +336,7 @@ fn fail(dir: &Path, command: &str) -> Failure {
 fn batch(harvest: &TurnRecord) -> Batch {
     std::hint::black_box(distillation::distillation_request(harvest));
     let (traces, lessons) = (harvest.traces.clone(), lessons_from_failures(harvest, |_, _| true));
-    Batch { traces, lessons, credits: compute_credits(harvest, &[]) }
+    Batch { traces, lessons, credits: compute_credits(harvest, &[]), ..Batch::default() }
 }
 
 /// The record of each turn of a session.
@@ -362,7 +366,7 @@ fn main() {
     );
     let tasks = tasks(&mut random, 400);
     let (took, n) =
-        time(|| recall::lessons_for_task(&open(), HERE, (&tasks[0], &[]), 400).unwrap().len());
+        time(|| recall::lessons_for_task(&open(), &here(), (&tasks[0], &[]), 400).unwrap().len());
     println!(
         "open, and the first recall                     {:>10.2} ms ({n} lessons)",
         millis(took)
@@ -370,7 +374,7 @@ fn main() {
     let store = open();
     measure("recall for a task", 400, "   (goal 5)", |n| {
         std::hint::black_box(
-            recall::lessons_for_task(&store, HERE, (&tasks[n], &[]), 400).unwrap(),
+            recall::lessons_for_task(&store, &here(), (&tasks[n], &[]), 400).unwrap(),
         );
     });
     let failures: Vec<Failure> = COMMANDS.iter().map(|command| fail(dir.path(), command)).collect();
@@ -379,10 +383,10 @@ fn main() {
         FailedCall { call, effect: Some(effect), envelope }
     };
     measure("recall after a failure", 400, "   (goal 5)", |n| {
-        std::hint::black_box(recall::find_remedy(&store, HERE, &failed(n)).unwrap());
+        std::hint::black_box(recall::find_remedy(&store, &here(), &failed(n)).unwrap());
     });
     measure("recall for a reflection", 400, "", |n| {
-        std::hint::black_box(recall::similar_lessons(&store, HERE, &failed(n)).unwrap());
+        std::hint::black_box(recall::similar_lessons(&store, &here(), &failed(n)).unwrap());
     });
 
     let look = |n: usize| match n % 3 {

@@ -30,6 +30,7 @@ mod sandbox_facts;
 mod session_operations;
 mod storage;
 mod take_over;
+mod team;
 mod telemetry;
 mod tool_choice;
 mod toolbox;
@@ -70,6 +71,7 @@ pub use sandbox_facts::{StateDirs, WritableDirs};
 pub use session_operations::MAY_HAVE_FILE;
 pub use storage::{ShortIds, Storage};
 pub use take_over::{TakeOver, revert_unfinished};
+pub use team::Team;
 pub use tool_choice::ToolChoice;
 pub use toolbox::{
     ToolStorage, Toolbox, build_masker, command_exec, no_sandbox, open_sandbox, open_toolbox,

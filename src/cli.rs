@@ -23,6 +23,7 @@ mod session;
 mod signals;
 mod stdin;
 mod stdout;
+mod team;
 mod terminal_prompt;
 mod tool;
 mod trace;
@@ -101,6 +102,9 @@ enum Command {
     /// Show and change the lessons of earlier sessions
     #[command(subcommand)]
     Memory(memory::MemoryCommand),
+    /// Share the lessons of a repository between machines
+    #[command(subcommand)]
+    Team(team::TeamCommand),
     /// Serve an editor by the Agent Client Protocol, over standard input and output
     Acp(Box<acp::AcpArgs>),
     /// List, add, remove and try MCP servers, or be one
@@ -167,6 +171,7 @@ fn dispatch() -> u8 {
         Some(Command::Trace(command)) => trace::run(&command),
         Some(Command::Eval(args)) => eval::run(&args),
         Some(Command::Memory(command)) => memory::run(&command),
+        Some(Command::Team(command)) => team::run(&command),
         Some(Command::Acp(args)) => acp::run(&args),
         Some(Command::Mcp(command)) => mcp::run(command),
         Some(Command::Config(command)) => config::run(&command),

@@ -4,6 +4,7 @@
 
 mod distillation;
 mod stored_lessons;
+mod team_sync;
 mod worker;
 
 use std::path::PathBuf;
@@ -17,20 +18,24 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{AttemptGroup, OpenError};
+use super::{AttemptGroup, OpenError, Team};
 use crate::config::{Config, DistillationMode, UserDirs};
 use agent_engine::kernel::{BackgroundRequester, LessonMemory};
 use agent_learning::distillation::DistillationRequest;
+use agent_learning::lesson::Scope;
 use agent_protocol::event::{Event, EventBody, EventStream, Sink, StampedEvent};
 use agent_protocol::prompt::Prompts;
 use distillation::Distillation;
 use stored_lessons::StoredLessons;
+use team_sync::{TeamSync, TeamWork};
 use worker::{LearningWorker, Notices};
 
 /// Limit of the queue, which takes memory only for what is in it; a turn has fewer events, unless the store hangs.
 const QUEUE_CAPACITY: usize = 8192;
 /// Time for the session's lessons to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
+/// Time for the team's database to get them.
+const TEAM_TIMEOUT: Duration = Duration::from_secs(2);
 
 enum LearningMessage {
     Event(Box<Event>),
@@ -64,6 +69,7 @@ pub(super) struct SessionLearning {
     open_timeout: Duration,
     distil: DistillationMode,
     distillation: Mutex<Option<Distillation>>,
+    team: Option<TeamSync>,
 }
 
 #[derive(Default)]
@@ -103,15 +109,23 @@ impl SessionLearning {
             max_lessons: learning.max_items,
             attempt_group,
         };
-        let lessons = Arc::new(StoredLessons::new(project));
+        let team = Team::find(config, dirs, &project);
+        let of_team = team.as_ref().map(|team| team.scope.clone());
+        let here = [Scope::Project(project)].into_iter().chain(of_team).collect();
+        let lessons = Arc::new(StoredLessons::new(here));
         let shared = Arc::new(LearningState::default());
+        let work = team.map(|team| {
+            let sync = TeamSync::start(team.clone(), settings.file.clone(), shared.clone());
+            (TeamWork::new(team, sync.clone()), sync)
+        });
+        let (work, team) = work.unzip();
         let (sender, queue) = mpsc::channel(QUEUE_CAPACITY);
         let (its_lessons, its_shared) = (lessons.clone(), shared.clone());
         let thread = std::thread::Builder::new().name("memory".to_owned());
         let spawned = thread.spawn(move || {
             let notices = Notices::default();
             its_lessons.open(settings.file.clone(), &notices);
-            LearningWorker::new(settings, its_shared, notices).run(queue);
+            LearningWorker::new(settings, its_shared, notices, work).run(queue);
         });
         // Without a thread the session continues without memory.
         Ok(spawned.ok().map(|_| Self {
@@ -122,6 +136,7 @@ impl SessionLearning {
             open_timeout: Duration::from_millis(learning.wait_ms),
             distil: learning.distil,
             distillation: Mutex::new(None),
+            team,
         }))
     }
 
@@ -169,6 +184,9 @@ impl SessionLearning {
         let (done, all_done) = sync_channel(1);
         if self.sender.try_send(LearningMessage::End(done)).is_ok() {
             _ = all_done.recv_timeout(CLOSE_TIMEOUT);
+        }
+        if let Some(team) = &self.team {
+            team.finish(TEAM_TIMEOUT);
         }
         *self.shared.events.lock() = None;
     }

@@ -10,11 +10,11 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::options::{self, ToolOptions};
 use super::{print_answer, usage_error};
-use crate::app::{self, OpenError, Storage};
+use crate::app::{self, OpenError, Storage, Team};
 use crate::config::{Config, LoadedConfig, UserDirs};
 use agent_learning::lesson::{Lesson, Scope};
 use agent_learning::lesson_filter;
-use agent_learning::store::{SqliteStore, StoreError};
+use agent_learning::store::{SqliteStore, Store as _, StoreError};
 use agent_protocol::one_line;
 use agent_protocol::recall::LessonKind;
 use agent_ui::CommandOutput;
@@ -38,7 +38,7 @@ pub(super) enum MemoryCommand {
 }
 
 #[derive(Debug, Args)]
-struct MemoryProjectArgs {
+pub(super) struct MemoryProjectArgs {
     /// Of the project in this folder
     #[arg(short = 'C', long = "cwd", value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -118,7 +118,9 @@ pub(super) fn answer_chat(
             Ok(format!("lesson {added}"))
         }
         ["show", id] | [id] if is_id(id) => Ok(show::describe(&memory, &memory.find_lesson(id)?)),
-        ["forget", id] if is_id(id) => change::forget_lessons(&memory, &[memory.find_lesson(id)?]),
+        ["forget", id] if is_id(id) => {
+            change::forget_lessons(&memory, &[memory.find_lesson(id)?], None)
+        }
         _ => {
             let usage =
                 "/memory lists lessons; /memory add TEXT, /memory show ID, /memory forget ID";
@@ -131,21 +133,25 @@ impl From<StoreError> for OpenError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Locked => Self::InUse(error.to_string()),
-            StoreError::Broken(_) | StoreError::Ambiguous(..) => Self::Usage(error.to_string()),
+            StoreError::Broken(_) | StoreError::Ambiguous(..) | StoreError::Team(_) => {
+                Self::Usage(error.to_string())
+            }
+            StoreError::Unreachable(_) | StoreError::Rejected(_) => Self::Failed(error.to_string()),
         }
     }
 }
 
-struct ProjectMemory {
-    store: SqliteStore,
-    project: String,
+pub(super) struct ProjectMemory {
+    pub(super) store: SqliteStore,
+    pub(super) project: String,
+    team: Option<Team>,
     root: PathBuf,
     storage: Storage,
     config: Config,
 }
 
 impl ProjectMemory {
-    fn open(project_args: &MemoryProjectArgs) -> Result<Self, OpenError> {
+    pub(super) fn open(project_args: &MemoryProjectArgs) -> Result<Self, OpenError> {
         let root = options::project_root(project_args.cwd.as_deref())?;
         let tools = ToolOptions { trust: project_args.trust, ..ToolOptions::default() };
         let loaded = options::load_config(&root, UserDirs::find().as_ref(), &tools, None)?;
@@ -161,9 +167,11 @@ impl ProjectMemory {
         tell: impl Fn(String) + Send + 'static,
     ) -> Result<Self, OpenError> {
         let dirs = UserDirs::find();
+        let project = app::project_identity(&root, is_trusted);
         Ok(Self {
             store: SqliteStore::new(app::memory_file(&config, dirs.as_ref())?, tell),
-            project: app::project_identity(&root, is_trusted),
+            team: Team::find(&config, dirs.as_ref(), &project),
+            project,
             storage: Storage::find(&root, dirs.as_ref()),
             config,
             root,
@@ -174,13 +182,30 @@ impl ProjectMemory {
         Scope::Project(self.project.clone())
     }
 
+    pub(super) fn team(&self) -> Result<&Team, OpenError> {
+        self.team.as_ref().ok_or_else(|| {
+            usage_error(match self.config.team.database {
+                None => "no database is configured: set [team] database in your configuration, or AGENT_TEAM_DATABASE",
+                Some(_) => "a team shares the lessons of a repository with a remote on a host, in a folder that you trust (`agent trust`)",
+            })
+        })
+    }
+
+    /// The scopes of the project.
+    fn here(&self) -> Vec<Scope> {
+        [self.scope()]
+            .into_iter()
+            .chain(self.team.as_ref().map(|team| team.scope.clone()))
+            .collect()
+    }
+
     /// Empty: all.
     fn scopes(&self, range: &ScopeArgs) -> Vec<Scope> {
         match (range.all, range.project, range.user) {
             (true, _, _) => Vec::new(),
             (_, true, false) => vec![self.scope()],
             (_, false, true) => vec![Scope::User],
-            (false, _, _) => vec![self.scope(), Scope::User],
+            (false, _, _) => [self.here(), vec![Scope::User]].concat(),
         }
     }
 

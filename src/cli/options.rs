@@ -488,7 +488,11 @@ pub(super) fn load_config(
 }
 
 fn environment_settings() -> Vec<Setting> {
-    let names = [("AGENT_MODEL", "model"), ("OPENAI_BASE_URL", "providers.openai.base_url")];
+    let names = [
+        ("AGENT_MODEL", "model"),
+        ("AGENT_TEAM_DATABASE", "team.database"),
+        ("OPENAI_BASE_URL", "providers.openai.base_url"),
+    ];
     let set = names.iter().filter_map(|(name, key)| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
         Some(((*key).to_owned(), Value::String(value), (*name).to_owned()))

@@ -249,6 +249,13 @@ impl LoadedConfig {
         };
 
         let mut project = read_table(path)?;
+        if let Some((table, _)) = &mut project
+            && table.remove("team").is_some()
+        {
+            // It would choose where lessons go and come from.
+            let ignored = "[team] is ignored: only your own configuration names a database";
+            self.warnings.push(format!("{}: {ignored}", path.display()));
+        }
         if let (Some((table, _)), false) = (&project, config_is_redirectable) {
             self.sensitive_settings = SensitiveSettings::from_table(table);
         }

@@ -73,6 +73,8 @@ pub struct Config {
     pub record: Record,
     /// Lessons of earlier sessions.
     pub learning: Learning,
+    /// Lessons that several machines share. Only in your own configuration.
+    pub team: Team,
     /// Searches in the web.
     pub web: Web,
     /// Tools of other programs.
@@ -346,6 +348,15 @@ pub struct Learning {
     pub distil: DistillationMode,
 }
 
+/// Lessons that several machines share.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Team {
+    /// The URL of a PostgreSQL database; unset: nothing is shared. `agent team init` prepares it.
+    #[schemars(example = &"postgres://agent@db.example.com/agent?sslmode=require")]
+    pub database: Option<String>,
+}
+
 /// Whether a model is asked for lessons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -458,6 +469,7 @@ impl Default for Config {
             recovery: Recovery::default(),
             record: Record::default(),
             learning: Learning::default(),
+            team: Team::default(),
             web: Web::default(),
             mcp: Mcp::default(),
             hooks: BTreeMap::new(),

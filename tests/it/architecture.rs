@@ -54,6 +54,7 @@ const FILES: &[&str] = &[
 const RESTRICTED: &[(&str, &[&str])] = &[
     ("reqwest", &["model", "engine/mcp/http"]),
     ("rusqlite", &["learning"]),
+    ("tokio_postgres", &["learning"]),
     ("process::Command", &["host/exec"]),
     ("io::stdout", &["ui"]),
     ("fs::read", FILES),

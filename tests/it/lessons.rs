@@ -6,3 +6,5 @@ mod learning_traces;
 pub(crate) mod memory;
 mod memory_use;
 pub(crate) mod recall;
+mod stores;
+mod team;

@@ -4,6 +4,7 @@ pub(crate) mod batch;
 pub(crate) mod browser;
 pub(crate) mod gnu_screen;
 pub(crate) mod picture;
+pub(crate) mod postgres;
 mod pty;
 pub(crate) mod server;
 pub(crate) mod tmux;
@@ -26,7 +27,7 @@ pub(crate) struct Test {
 }
 
 /// `nobody`: the user to run the binary as where root would be refused nothing.
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;
 
 impl Test {
     pub(crate) fn new() -> Self {

@@ -1,5 +1,7 @@
 //! Measures whether recalled lessons helped.
 
+use serde::{Deserialize, Serialize};
+
 use super::call_record::CallRecord;
 use super::lesson::{FailurePattern, Lesson};
 use super::trace_builder::TurnRecord;
@@ -9,7 +11,7 @@ use agent_protocol::recall::RecallMoment;
 const CONTRADICTION_WEIGHT: u32 = 5;
 
 /// The result of using a lesson in a turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credit {
     pub id: String,
     pub helped: u32,

@@ -147,6 +147,23 @@ impl Lesson {
         if self.origin != Origin::User {
             (self.text, self.context) = (other.text, other.context);
             (self.failure, self.origin) = (other.failure, other.origin);
+            // What a team taught is this project's own once it was learnt here.
+            self.scope = other.scope;
+        }
+    }
+
+    /// The lesson as a team gets it: without its task, its sessions and its counts.
+    #[must_use]
+    pub fn to_shared(&self, team: &Scope) -> Self {
+        Self {
+            scope: team.clone(),
+            context: String::new(),
+            sources: Vec::new(),
+            frequency: 1,
+            recalled: 0,
+            helped: 0,
+            hurt: 0,
+            ..self.clone()
         }
     }
 
@@ -163,13 +180,20 @@ pub enum Scope {
     /// The identity: the address of the remote, or the path.
     Project(String),
     User,
+    /// A lesson of others: `team:` and the hash of the project's identity. The kernel never applies it by itself.
+    Team(String),
 }
 
 impl Scope {
-    /// The project's identity; empty for the user's lessons.
+    /// The team's lessons for the project with this identity, which is the address of a remote.
+    pub fn team(project: &str) -> Self {
+        Self::Team(format!("team:{}", blake3::hash(project.as_bytes()).to_hex()))
+    }
+
+    /// The project's identity, or the name of the team's lessons for it; empty for the user's lessons.
     pub fn project(&self) -> &str {
         match self {
-            Self::Project(project) => project,
+            Self::Project(project) | Self::Team(project) => project,
             Self::User => "",
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::call_record::{CallRecord, effect_programs};
 use super::lesson::{Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope};
-use super::store::{SqliteStore, StoreError, index_terms};
+use super::store::{Store, StoreError, index_terms};
 use agent_protocol::message::ToolCall;
 use agent_protocol::recall::{FailedCall, RecalledLesson, Remedy};
 use agent_protocol::reflection::SuggestedAction;
@@ -25,17 +25,16 @@ const BYTES_PER_TOKEN: u64 = 3;
 ///
 /// Those that the user wrote for this project, then at most three others: those with most terms in common with the task
 /// or its checks (BM25), and the latest ones, weighted with their confidence. The user's lessons for all projects only if
-/// they have terms in common. Of the three, those with common terms come first.
+/// they have terms in common. Of the three, those with common terms come first. `here`: the scopes of the project.
 pub fn lessons_for_task(
-    store: &SqliteStore,
-    project: &str,
+    store: &impl Store,
+    here: &[Scope],
     (task, checks): (&str, &[String]),
     max_tokens: u64,
 ) -> Result<Vec<RecalledLesson>, StoreError> {
-    let here = Scope::Project(project.to_owned());
-    let latest = store.latest_lessons(&here, CANDIDATES)?;
+    let latest = store.latest_lessons(here, CANDIDATES)?;
     let query = index_terms(&format!("{task}\n{}", checks.join("\n")));
-    let matching = store.matching_lessons(&[here, Scope::User], &query, CANDIDATES)?;
+    let matching = store.matching_lessons(&with_users(here), &query, CANDIDATES)?;
     let latest = (0_u32..)
         .zip(latest)
         .map(|(rank, lesson)| (RANK_OFFSET / (RANK_OFFSET + f64::from(rank)), false, lesson));
@@ -73,13 +72,13 @@ pub fn lessons_for_task(
 
 /// The surest lesson about exactly this failure; the kernel may apply it to an identical call.
 pub fn find_remedy(
-    store: &SqliteStore,
-    project: &str,
+    store: &impl Store,
+    here: &[Scope],
     failed: &FailedCall<'_>,
 ) -> Result<Option<Remedy>, StoreError> {
     let call = to_call_record(failed);
     let Some(key) = call.failure_key() else { return Ok(None) };
-    let mut lessons = store.lessons_about(&Scope::Project(project.to_owned()), &key)?;
+    let mut lessons = store.lessons_about(&with_users(here), &key)?;
     lessons.retain(|lesson| lesson.concerns_call(&call.input));
     let surest = lessons.into_iter().max_by(|one, other| {
         one.confidence()
@@ -87,7 +86,10 @@ pub fn find_remedy(
             .then(one.last_occurred_ms.cmp(&other.last_occurred_ms))
     });
     Ok(surest.map(|lesson| {
-        let may_apply = !call.is_truncated && lesson.confidence() >= MIN_APPLY_CONFIDENCE;
+        // What others have learnt is only shown.
+        let is_own = !matches!(lesson.scope, Scope::Team(_));
+        let is_sure = lesson.confidence() >= MIN_APPLY_CONFIDENCE;
+        let may_apply = !call.is_truncated && is_own && is_sure;
         let same_call =
             lesson.failure.as_ref().filter(|failure| may_apply && failure.input == call.input);
         let fix = same_call.and_then(|failure| failure.fix.clone());
@@ -99,25 +101,28 @@ pub fn find_remedy(
 
 /// The lessons most similar to this failure: by target, command and output.
 pub fn similar_lessons(
-    store: &SqliteStore,
-    project: &str,
+    store: &impl Store,
+    here: &[Scope],
     failed: &FailedCall<'_>,
 ) -> Result<Vec<RecalledLesson>, StoreError> {
     let call = to_call_record(failed);
     let Some(key) = call.failure_key() else { return Ok(Vec::new()) };
-    let here = Scope::Project(project.to_owned());
-    let mut lessons = store.lessons_about(&here, &key)?;
+    let mut lessons = store.lessons_about(&with_users(here), &key)?;
     lessons.retain(|lesson| lesson.concerns_call(&call.input));
     let excerpt = call.failure.as_ref().map_or("", |failed| &failed.excerpt);
     let command = call.command().unwrap_or_default();
     let query = index_terms(&format!("{} {command} {excerpt}", call.target()));
-    for (_, lesson) in store.matching_lessons(&[here, Scope::User], &query, MAX_SIMILAR)? {
+    for (_, lesson) in store.matching_lessons(&with_users(here), &query, MAX_SIMILAR)? {
         if lesson.subjects().is_empty() && lessons.iter().all(|known| known.id != lesson.id) {
             lessons.push(lesson);
         }
     }
     lessons.truncate(MAX_SIMILAR);
     Ok(lessons.iter().map(Lesson::to_recalled).collect())
+}
+
+fn with_users(here: &[Scope]) -> Vec<Scope> {
+    here.iter().cloned().chain([Scope::User]).collect()
 }
 
 fn to_call_record(failed: &FailedCall<'_>) -> CallRecord {

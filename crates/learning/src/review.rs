@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::lesson::{Lesson, Origin};
-use super::store::{SqliteStore, StoreError};
+use super::store::{SqliteStore, Store as _, StoreError};
 
 pub use report::{render_markdown, short_project_name};
 pub use statistics::{CallKindStats, PeriodTotals, RecurringFailure, UnresolvedFailure};

@@ -267,6 +267,8 @@ pub fn is_secret_name(name: &str) -> bool {
         return false;
     }
     SECRET_WORDS.iter().any(|word| name.contains(word))
+        // The URL of the team's database may have a password.
+        || name == "AGENT_TEAM_DATABASE"
         // The headers of requests to a receiver of telemetry.
         || (name.starts_with("OTEL_") && name.ends_with("_HEADERS"))
         || VAULT_PREFIXES.iter().any(|begin| name.starts_with(begin))

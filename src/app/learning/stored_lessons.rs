@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::worker::{Notices, notice_sender};
+use agent_learning::lesson::Scope;
 use agent_learning::recall;
 use agent_learning::store::{SqliteStore, StoreError};
 use agent_protocol::recall::{FailedCall, LessonSource, RecalledLesson, Remedy};
@@ -15,15 +16,16 @@ use agent_protocol::recall::{FailedCall, LessonSource, RecalledLesson, Remedy};
 const READ_TIMEOUT: Duration = Duration::from_millis(5);
 
 pub(super) struct StoredLessons {
-    project: String,
+    /// The scopes of the project.
+    here: Vec<Scope>,
     /// `None` until the file is open.
     store: Mutex<Option<SqliteStore>>,
     is_open: watch::Sender<bool>,
 }
 
 impl StoredLessons {
-    pub(super) fn new(project: String) -> Self {
-        Self { project, store: Mutex::new(None), is_open: watch::Sender::new(false) }
+    pub(super) fn new(here: Vec<Scope>) -> Self {
+        Self { here, store: Mutex::new(None), is_open: watch::Sender::new(false) }
     }
 
     /// Errors are reported by the writing thread.
@@ -48,14 +50,14 @@ impl StoredLessons {
 
 impl LessonSource for StoredLessons {
     fn lessons_for_task(&self, task: &str, checks: &[String], limit: u64) -> Vec<RecalledLesson> {
-        self.query(|store| recall::lessons_for_task(store, &self.project, (task, checks), limit))
+        self.query(|store| recall::lessons_for_task(store, &self.here, (task, checks), limit))
     }
 
     fn find_remedy(&self, failed: &FailedCall<'_>) -> Option<Remedy> {
-        self.query(|store| recall::find_remedy(store, &self.project, failed))
+        self.query(|store| recall::find_remedy(store, &self.here, failed))
     }
 
     fn similar_lessons(&self, failed: &FailedCall<'_>) -> Vec<RecalledLesson> {
-        self.query(|store| recall::similar_lessons(store, &self.project, failed))
+        self.query(|store| recall::similar_lessons(store, &self.here, failed))
     }
 }

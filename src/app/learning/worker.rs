@@ -8,13 +8,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
 
+use super::team_sync::TeamWork;
 use super::{LearningMessage, LearningState, MemorySettings};
 use agent_learning::credit::compute_credits;
 use agent_learning::distillation::{self, DistillationRequest};
 use agent_learning::lesson::{Lesson, Scope};
 use agent_learning::lesson_filter::code_spans;
 use agent_learning::pair::lessons_from_failures;
-use agent_learning::store::{Batch, LearnOutcome, SqliteStore, StoreError};
+use agent_learning::store::{Batch, LearnOutcome, SqliteStore, Store as _, StoreError};
 use agent_learning::trace::ExecutionTrace;
 use agent_learning::trace_builder::{TraceBuilder, TurnRecord};
 use agent_permission::may_recommend;
@@ -43,6 +44,7 @@ pub(super) struct LearningWorker {
     fold: TraceBuilder,
     request: Option<DistillationRequest>,
     is_pruned: bool,
+    team: Option<TeamWork>,
 }
 
 impl LearningWorker {
@@ -50,8 +52,10 @@ impl LearningWorker {
         settings: MemorySettings,
         shared: Arc<LearningState>,
         notices: Notices,
+        team: Option<TeamWork>,
     ) -> Self {
         Self {
+            team,
             store: SqliteStore::new(settings.file.clone(), notice_sender(&notices)),
             fold: TraceBuilder::new(&settings.project),
             settings,
@@ -86,17 +90,20 @@ impl LearningWorker {
             self.add_notice(notice.to_owned());
             return self.report_notices();
         }
+        if let Some(team) = &mut self.team {
+            team.handle_event(event);
+        }
         let harvest = self.fold.apply(event);
         let traces = self.fold.take_early_traces();
-        self.store_batch(&Batch { traces, ..Batch::default() }, event.header.seq);
+        self.store_batch(Batch { traces, ..Batch::default() }, event.header.seq, &[]);
         let Some(mut harvest) = harvest else { return };
         self.request = None;
         // The traces are stored only: a copy for a long turn would take megabytes.
         let traces = std::mem::take(&mut harvest.traces);
         let work = || self.build_batch(&harvest, traces);
         match catch_unwind(AssertUnwindSafe(work)) {
-            Ok(batch) => {
-                self.store_batch(&batch, harvest.events.1);
+            Ok((batch, recalled)) => {
+                self.store_batch(batch, harvest.events.1, &recalled);
                 self.request = distillation::distillation_request(&harvest);
             }
             Err(_) => self.add_notice(format!(
@@ -107,7 +114,12 @@ impl LearningWorker {
         self.report_notices();
     }
 
-    fn build_batch(&self, harvest: &TurnRecord, traces: Vec<ExecutionTrace>) -> Batch {
+    /// With the lessons that were recalled.
+    fn build_batch(
+        &self,
+        harvest: &TurnRecord,
+        traces: Vec<ExecutionTrace>,
+    ) -> (Batch, Vec<Lesson>) {
         let ids = harvest.recalled_lessons.iter().flat_map(|(_, recalled)| &recalled.items);
         let recalled: Vec<Lesson> =
             ids.filter_map(|item| self.store.find_lesson(&item.id).ok().flatten()).collect();
@@ -119,7 +131,8 @@ impl LearningWorker {
             let mut learned = group.learned.lock();
             lessons.retain(|lesson| learned.insert(lesson.id.clone()));
         }
-        Batch { traces, lessons, credits: compute_credits(harvest, &recalled) }
+        let credits = compute_credits(harvest, &recalled);
+        (Batch { traces, lessons, credits, reports: Vec::new() }, recalled)
     }
 
     fn store_distilled(&mut self, request: &DistillationRequest, answer: &str) {
@@ -131,17 +144,24 @@ impl LearningWorker {
                 let scoped = lessons.into_iter().map(|lesson| lesson.with_scope(scope.clone()));
                 lessons = scoped.collect();
             }
-            self.store_batch(&Batch { lessons, ..Batch::default() }, 0);
+            self.store_batch(Batch { lessons, ..Batch::default() }, 0, &[]);
         }
         self.report_notices();
     }
 
-    fn store_batch(&mut self, batch: &Batch, up_to: u64) {
-        if batch.traces.is_empty() && batch.lessons.is_empty() && batch.credits.is_empty() {
+    /// `recalled`: the lessons that the credits are about.
+    fn store_batch(&mut self, mut batch: Batch, up_to: u64, recalled: &[Lesson]) {
+        if let Some(team) = &mut self.team {
+            batch.reports = team.reports(&batch, recalled);
+        }
+        if batch == Batch::default() {
             return;
         }
-        match self.store.commit(batch) {
+        match self.store.commit(&batch) {
             Ok(learned) => {
+                if let (Some(team), false) = (&self.team, batch.reports.is_empty()) {
+                    team.wake();
+                }
                 let mut written = MemoryWritten { new: Vec::new(), confirmed: Vec::new(), up_to };
                 for (lesson, outcome) in batch.lessons.iter().zip(learned) {
                     let list = match outcome {

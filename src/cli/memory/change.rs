@@ -8,10 +8,10 @@ use crate::cli::terminal_prompt::confirm;
 use crate::cli::{block_on, editor};
 use crate::config::UserDirs;
 use agent_learning::lesson::{Lesson, Origin, Scope};
-use agent_learning::store::{Batch, LearnOutcome};
+use agent_learning::store::{Batch, LearnOutcome, Store as _};
 use agent_protocol::control::SessionControl;
 use agent_protocol::recall::LessonKind;
-use agent_protocol::shorten;
+use agent_protocol::{one_line, shorten};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LessonAddArgs {
@@ -60,6 +60,9 @@ pub(in crate::cli) struct ForgetArgs {
     /// With --all: those for all projects
     #[arg(long, requires = "all")]
     user: bool,
+    /// Why, for the team
+    #[arg(long, value_name = "TEXT", conflicts_with = "all")]
+    reason: Option<String>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -136,7 +139,7 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
         return forget_all(&memory, args);
     }
     let mut items: Vec<Lesson> =
-        args.ids.iter().map(|id| memory.find_lesson(id)).collect::<Result<_, _>>()?;
+        args.ids.iter().map(|id| find_anywhere(&memory, id)).collect::<Result<_, _>>()?;
     items.sort_by(|one, other| one.id.cmp(&other.id));
     items.dedup_by(|one, other| one.id == other.id);
     let what = match items.as_slice() {
@@ -146,19 +149,41 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
     if !args.yes && !confirm(&format!("forget {what}?"), "whether to forget")? {
         return Ok("nothing is forgotten\n".to_owned());
     }
-    forget_lessons(&memory, &items)
+    let done = forget_lessons(&memory, &items, args.reason.as_deref())?;
+    if let Some(team) = &memory.team
+        && let Err(error) = team.connect().and_then(|database| team.send(&memory.store, &database))
+    {
+        agent_ui::print_notice(&format!("{error}; the team forgets it later"));
+    }
+    Ok(done)
 }
 
+/// The team is told by the next session, or whoever sends what waits.
 pub(super) fn forget_lessons(
     memory: &ProjectMemory,
     items: &[Lesson],
+    reason: Option<&str>,
 ) -> Result<String, OpenError> {
     let mut out = String::new();
     for item in items {
         memory.store.forget_lesson(&item.id)?;
         out.push_str(&format!("forgot {}\n", item.id));
     }
+    if let Some(team) = &memory.team {
+        let here = memory.here();
+        let ids = items.iter().filter(|it| here.contains(&it.scope)).map(|it| it.id.clone());
+        team.retire(&memory.store, ids, &one_line(reason.unwrap_or("forgotten")))?;
+    }
     Ok(out)
+}
+
+/// In the user's file, otherwise in the team's database: a machine may refuse what others have.
+fn find_anywhere(memory: &ProjectMemory, id: &str) -> Result<Lesson, OpenError> {
+    let found = memory.find_lesson(id);
+    let (Err(_), Some(team), false) = (&found, &memory.team, id.is_empty()) else { return found };
+    let others = team.connect()?.team_lessons(&team.scope)?;
+    let other = others.into_iter().find(|it| it.lesson.id.starts_with(id));
+    other.map_or(found, |other| Ok(other.lesson))
 }
 
 fn forget_all(memory: &ProjectMemory, args: &ForgetArgs) -> Result<String, OpenError> {

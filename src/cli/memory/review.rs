@@ -9,6 +9,7 @@ use crate::app::OpenError;
 use crate::cli::json_answer;
 use agent_learning::lesson::Scope;
 use agent_learning::review::{ReviewPeriod, apply_review, render_markdown, review};
+use agent_learning::store::Store as _;
 use agent_ui::CommandOutput;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

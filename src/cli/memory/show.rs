@@ -8,7 +8,7 @@ use crate::app::OpenError;
 use crate::cli::json_answer;
 use agent_learning::lesson::{FailurePattern, Lesson, MIN_APPLY_CONFIDENCE, Origin, Scope};
 use agent_learning::review::short_project_name;
-use agent_learning::store::index_terms;
+use agent_learning::store::{LessonState, Store as _, TeamLesson, index_terms};
 use agent_protocol::shorten;
 use agent_ui::CommandOutput;
 
@@ -19,6 +19,9 @@ pub(in crate::cli) struct LessonListArgs {
     /// Also retired ones
     #[arg(long)]
     retired: bool,
+    /// Those in the team's database for this project, with the number of machines that learnt and used them
+    #[arg(long, conflicts_with_all = ["all", "project", "user"])]
+    team: bool,
     /// As one JSON array
     #[arg(long)]
     json: bool,
@@ -57,6 +60,9 @@ pub(in crate::cli) struct SearchArgs {
 
 pub(super) fn list(args: &LessonListArgs) -> Result<CommandOutput, OpenError> {
     let memory = ProjectMemory::open(&args.range.project_args)?;
+    if args.team {
+        return list_team(&memory, args);
+    }
     let mut items = memory.store.lessons(&memory.scopes(&args.range))?;
     items.retain(|item| args.retired || item.is_in_use());
     if args.json {
@@ -71,10 +77,37 @@ pub(super) fn list(args: &LessonListArgs) -> Result<CommandOutput, OpenError> {
 
 /// Those of this project and of the user that are in use.
 pub(super) fn list_in_use(memory: &ProjectMemory) -> Result<String, OpenError> {
-    let items = memory.store.lessons(&[memory.scope(), Scope::User])?;
+    let items = memory.store.lessons(&[memory.here(), vec![Scope::User]].concat())?;
     let lines: String =
         items.iter().filter(|item| item.is_in_use()).map(|item| lesson_line(item, None)).collect();
     Ok(if lines.is_empty() { NO_LESSONS.to_owned() } else { lines })
+}
+
+/// Numbers of machines, not their names.
+fn list_team(memory: &ProjectMemory, args: &LessonListArgs) -> Result<CommandOutput, OpenError> {
+    let team = memory.team()?;
+    let mut items = team.connect()?.team_lessons(&team.scope)?;
+    items.retain(|item| args.retired || item.state != LessonState::Retired);
+    if args.json {
+        let value = |TeamLesson { lesson, state, reason }: &TeamLesson| {
+            let Lesson { frequency, helped, hurt, .. } = lesson;
+            json!({"id": lesson.id, "state": state, "text": lesson.text, "learned": frequency,
+                "helped": helped, "hurt": hurt, "reason": reason})
+        };
+        return Ok(json_answer(&items.iter().map(value).collect::<Vec<_>>()));
+    }
+    let lines = items.iter().map(|TeamLesson { lesson, state, reason }| {
+        let Lesson { id, frequency, helped, hurt, .. } = lesson;
+        let state = json!(state);
+        let (state, why) =
+            (state.as_str().unwrap_or_default(), reason.as_deref().unwrap_or_default());
+        let why = if why.is_empty() { String::new() } else { format!("({why}) ") };
+        let text = shorten(&lesson.text, 160);
+        format!(
+            "{id}  {state:<9}  learnt by {frequency}, helped {helped}, hurt {hurt}  {why}{text}\n"
+        )
+    });
+    Ok(lines.collect::<String>().into())
 }
 
 pub(super) fn show(args: &ShowArgs) -> Result<CommandOutput, OpenError> {
@@ -95,6 +128,7 @@ pub(super) fn describe(memory: &ProjectMemory, lesson: &Lesson) -> String {
         Scope::User => "in all projects".to_owned(),
         Scope::Project(own) if *own == memory.project => format!("in this project, {own}"),
         Scope::Project(project) => format!("in the project {project}"),
+        Scope::Team(_) => "in this project, learnt by others".to_owned(),
     };
     page.add_line("applies", &scope);
     if let Some(failure) = &lesson.failure {
@@ -127,7 +161,7 @@ pub(super) fn describe(memory: &ProjectMemory, lesson: &Lesson) -> String {
 
 pub(super) fn search(args: &SearchArgs) -> Result<CommandOutput, OpenError> {
     let memory = ProjectMemory::open(&args.project_args)?;
-    let scopes = if args.all { Vec::new() } else { vec![memory.scope(), Scope::User] };
+    let scopes = if args.all { Vec::new() } else { [memory.here(), vec![Scope::User]].concat() };
     let terms = index_terms(&args.words.join(" "));
     let found = memory.store.matching_lessons(&scopes, &terms, args.limit)?;
     if args.json {
@@ -155,6 +189,7 @@ fn scope_name(item: &Lesson, with_project: bool) -> &str {
         Scope::User => "user",
         Scope::Project(project) if with_project => short_project_name(project),
         Scope::Project(_) => "project",
+        Scope::Team(_) => "team",
     }
 }
 

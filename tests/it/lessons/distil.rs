@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use agent_learning::lesson::{Lesson, Origin, Scope};
+use agent_learning::store::Store as _;
 use serde_json::{Value, json};
 
 use crate::lessons::memory::store;

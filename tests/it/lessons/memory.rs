@@ -9,7 +9,7 @@ use agent_learning::lesson::{
 };
 use agent_learning::recall;
 use agent_learning::review::{self, ReviewPeriod, review};
-use agent_learning::store::{Batch, LearnOutcome, SqliteStore, StoreError, index_terms};
+use agent_learning::store::{Batch, LearnOutcome, SqliteStore, Store, StoreError, index_terms};
 use agent_learning::trace::ExecutionTrace;
 use agent_protocol::Object;
 use agent_protocol::envelope::ErrorCode;
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use crate::support::{Test, say, wait_for};
 
 /// A time in 2026.
-const NOW: i64 = 1_795_000_000_000;
+pub(super) const NOW: i64 = 1_795_000_000_000;
 const DAY: i64 = 86_400_000;
 
-fn project(name: &str) -> Scope {
+pub(super) fn project(name: &str) -> Scope {
     Scope::Project(name.to_owned())
 }
 
@@ -38,7 +38,7 @@ fn rule(text: &str) -> Lesson {
     lesson(project("p"), LessonKind::Rule, text)
 }
 
-const MISSING: &str = "pytest: command not found";
+pub(super) const MISSING: &str = "pytest: command not found";
 
 fn object(value: Value) -> Object {
     let Value::Object(object) = value else { panic!("{value}") };
@@ -46,7 +46,7 @@ fn object(value: Value) -> Object {
 }
 
 /// A lesson: `pytest` was missing, and `to` worked.
-fn missing_pytest(scope: Scope, to: &str) -> Lesson {
+pub(super) fn missing_pytest(scope: Scope, to: &str) -> Lesson {
     let text = format!("`pytest` failed: {MISSING}. `{to}` worked.");
     let mut lesson = lesson(scope, LessonKind::FailurePattern, &text);
     lesson.failure = Some(FailurePattern {
@@ -68,17 +68,17 @@ fn missing_pytest(scope: Scope, to: &str) -> Lesson {
     lesson
 }
 
-fn batch(lessons: Vec<Lesson>) -> Batch {
+pub(super) fn batch(lessons: Vec<Lesson>) -> Batch {
     Batch { lessons, ..Batch::default() }
 }
 
-fn credit(id: &str, helped: u32, hurt: u32) -> Batch {
+pub(super) fn credit(id: &str, helped: u32, hurt: u32) -> Batch {
     let credits = vec![Credit { id: id.to_owned(), helped, hurt }];
     Batch { credits, ..Batch::default() }
 }
 
 /// Texts of the lessons that share terms with this text, best first.
-fn found(store: &SqliteStore, text: &str) -> Vec<String> {
+pub(super) fn found(store: &impl Store, text: &str) -> Vec<String> {
     let found = store.matching_lessons(&[], &index_terms(text), 5).unwrap();
     found.into_iter().map(|(_, lesson)| lesson.text).collect()
 }
@@ -181,13 +181,17 @@ fn failure_lessons_come_from_the_project_and_user_scopes() {
     let all = [&here[..], &[there, users.clone()]].concat();
     assert_eq!(store.commit(&batch(all)).unwrap(), [LearnOutcome::New; 4]);
     let key = failure_key("Bash", "pytest", ErrorCode::CommandFailed, MISSING);
-    let mut about: Vec<String> =
-        store.lessons_about(&project("p"), &key).unwrap().into_iter().map(|it| it.id).collect();
+    let mut about: Vec<String> = store
+        .lessons_about(&[project("p"), Scope::User], &key)
+        .unwrap()
+        .into_iter()
+        .map(|it| it.id)
+        .collect();
     about.sort();
     let mut expected = [&here[0].id, &here[1].id, &users.id].map(Clone::clone);
     expected.sort();
     assert_eq!(about, expected);
-    assert_eq!(store.lessons_about(&project("p"), "Bash\nruff").unwrap(), []);
+    assert_eq!(store.lessons_about(&[project("p")], "Bash\nruff").unwrap(), []);
     // Lessons from two projects do not become user lessons.
     assert_eq!(store.lessons(&[Scope::User]).unwrap(), [users]);
 }
@@ -250,9 +254,10 @@ fn lessons_that_stopped_helping_are_no_longer_recalled() {
     put(&store, &lost);
     let key = lost.failure.as_ref().unwrap().key();
     let n_seen = || {
-        let task = recall::lessons_for_task(&store, "p", ("pip install", &[]), 400).unwrap();
-        let about = store.lessons_about(&project("p"), &key).unwrap();
-        let latest = store.latest_lessons(&project("p"), 9).unwrap();
+        let task =
+            recall::lessons_for_task(&store, &[project("p")], ("pip install", &[]), 400).unwrap();
+        let about = store.lessons_about(&[project("p")], &key).unwrap();
+        let latest = store.latest_lessons(&[project("p")], 9).unwrap();
         (task.len(), about.len(), latest.len(), found(&store, "pip install").len())
     };
     assert_eq!(n_seen(), (1, 1, 1, 1));
@@ -318,7 +323,7 @@ fn search_input_is_treated_as_plain_text() {
 
 /// The lessons recalled for a task in project `p`.
 fn told(store: &SqliteStore, task: &str, max_tokens: u64) -> Vec<String> {
-    let told = recall::lessons_for_task(store, "p", (task, &[]), max_tokens).unwrap();
+    let told = recall::lessons_for_task(store, &[project("p")], (task, &[]), max_tokens).unwrap();
     told.into_iter().map(|it| it.text).collect()
 }
 

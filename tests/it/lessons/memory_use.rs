@@ -2,7 +2,7 @@
 //! list and forget them.
 
 use agent_learning::lesson::Scope;
-use agent_learning::store::Batch;
+use agent_learning::store::{Batch, Store as _};
 use agent_protocol::recall::LessonKind;
 use serde_json::json;
 

@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use agent_learning::lesson::{Lesson, Origin, Scope};
-use agent_learning::store::Batch;
+use agent_learning::store::{Batch, Store as _};
 use agent_protocol::recall::LessonKind;
 use serde_json::{Value, json};
 

@@ -1,6 +1,7 @@
 //! The store: opened on first use, created on the first write.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, TransactionBe
 use serde::de::DeserializeOwned;
 
 use super::database_file::{self, FileIdentity, OpenFailure};
-use super::terms::index_terms;
-use super::{Batch, LearnOutcome, StoreError};
+use super::outbox;
+use super::{Batch, LearnOutcome, Store, StoreError, searchable_text, single};
 use crate::lesson::{Lesson, Origin, Scope};
 use crate::trace::ExecutionTrace;
 
@@ -101,48 +102,6 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Stores the data of a turn; returns the result for each lesson.
-    pub fn commit(&self, batch: &Batch) -> Result<Vec<LearnOutcome>, StoreError> {
-        self.write(|db| {
-            batch.traces.iter().try_for_each(|trace| write_trace(db, trace))?;
-            for credit in &batch.credits {
-                if let Some(mut lesson) = lesson_by_id(db, &credit.id)? {
-                    lesson.recalled = lesson.recalled.saturating_add(1);
-                    lesson.record_outcomes(credit.helped, credit.hurt);
-                    replace_lesson(db, &lesson)?;
-                }
-            }
-            batch.lessons.iter().map(|lesson| store_lesson(db, lesson)).collect()
-        })
-    }
-
-    /// All lessons of these scopes, including retired ones, the latest first; empty: of all scopes.
-    pub fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
-        let scopes: Vec<&str> = scopes.iter().map(Scope::project).collect();
-        self.select(
-            "SELECT body FROM lessons WHERE ?1 = '[]' OR scope IN (SELECT value FROM json_each(?1))
-             ORDER BY last_occurred_ms DESC, id",
-            params![serde_json::json!(scopes).to_string()],
-        )
-    }
-
-    /// The lessons of a scope that may be recalled for any task: those that the user wrote first, then the latest.
-    pub fn latest_lessons(&self, scope: &Scope, limit: usize) -> Result<Vec<Lesson>, StoreError> {
-        self.select(
-            "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use = 1 AND body -> '$.failure.subjects' IS NULL
-             ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
-            params![scope.project(), to_sql_integer(limit)],
-        )
-    }
-
-    /// The lessons in use about exactly this failure ([`super::super::lesson::failure_key`]).
-    pub fn lessons_about(&self, scope: &Scope, failure: &str) -> Result<Vec<Lesson>, StoreError> {
-        self.select(
-            "SELECT body FROM lessons WHERE failure = ?1 AND scope IN (?2, '') AND is_in_use",
-            params![failure, scope.project()],
-        )
-    }
-
     /// The first column contains JSON.
     fn select<T: DeserializeOwned>(
         &self,
@@ -156,71 +115,6 @@ impl SqliteStore {
                 .collect::<Result<Vec<_>, _>>()
         })?;
         Ok(found.unwrap_or_default())
-    }
-
-    /// The lessons in use of these scopes that have terms in common with a query ([`index_terms`]),
-    /// the best first, each with its BM25 score; empty: of all scopes.
-    pub fn matching_lessons(
-        &self,
-        scopes: &[Scope],
-        query: &str,
-        limit: usize,
-    ) -> Result<Vec<(f64, Lesson)>, StoreError> {
-        let mut words: Vec<&str> = query.split(' ').filter(|word| !word.is_empty()).collect();
-        words.sort_unstable();
-        words.dedup();
-        if words.is_empty() {
-            return Ok(Vec::new());
-        }
-        let found = self.read(|db| {
-            let quoted = rarest_words(db, &words)?.into_iter().map(|word| format!("\"{word}\""));
-            let mut query = format!("({})", quoted.collect::<Vec<_>>().join(" OR "));
-            if !scopes.is_empty() {
-                let scopes: Vec<String> = scopes.iter().map(scope_term).collect();
-                query.push_str(&format!(" AND ({})", scopes.join(" OR ")));
-            }
-            let mut select = db.prepare_cached(
-                "SELECT -score, body FROM
-                   (SELECT rowid AS found, rank AS score FROM terms WHERE terms MATCH ?1 ORDER BY rank LIMIT 2 * ?2)
-                 JOIN lessons ON n = found WHERE is_in_use ORDER BY score LIMIT ?2",
-            )?;
-            // (Some of the first results may be retired.)
-            let values = params![query, to_sql_integer(limit.min(10_000))];
-            let rows = select.query_map(values, |row| Ok((row.get(0)?, parse_json_column(row, 1)?)))?;
-            rows.collect::<Result<Vec<_>, _>>()
-        })?;
-        Ok(found.unwrap_or_default())
-    }
-
-    /// The lesson whose id starts with this, including retired ones; an error if there are several.
-    pub fn find_lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
-        // No id contains a character after `~`.
-        let mut found: Vec<Lesson> =
-            self.select("SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'", params![id])?;
-        match found.iter().position(|lesson| lesson.id == id) {
-            Some(exact) => Ok(Some(found.swap_remove(exact))),
-            None if found.len() > 1 => Err(StoreError::Ambiguous(id.to_owned(), found.len())),
-            None => Ok(found.pop()),
-        }
-    }
-
-    /// Changes the current version of a lesson, so that concurrent changes are kept; `None`: there is none.
-    pub fn update_lesson(
-        &self,
-        id: &str,
-        change: impl Fn(&mut Lesson),
-    ) -> Result<Option<Lesson>, StoreError> {
-        self.write(|db| {
-            let Some(mut lesson) = lesson_by_id(db, id)? else { return Ok(None) };
-            change(&mut lesson);
-            replace_lesson(db, &lesson)?;
-            Ok(Some(lesson))
-        })
-    }
-
-    /// Removes a lesson; false if there was none.
-    pub fn forget_lesson(&self, id: &str) -> Result<bool, StoreError> {
-        self.write_if_exists(|db| delete_lesson(db, id))
     }
 
     /// Removes the traces of a project, or all; returns their number.
@@ -261,14 +155,17 @@ impl SqliteStore {
         })
     }
 
-    fn read<T>(
+    pub(super) fn read<T>(
         &self,
         work: impl Fn(&Connection) -> rusqlite::Result<T>,
     ) -> Result<Option<T>, StoreError> {
         self.with_connection(Access::Read, |db| work(db))
     }
 
-    fn write<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+    pub(super) fn write<T>(
+        &self,
+        work: impl Fn(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         let done = self.with_connection(Access::Write, |db| {
             let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction)?;
@@ -378,6 +275,108 @@ impl SqliteStore {
     }
 }
 
+impl Store for SqliteStore {
+    fn commit(&self, batch: &Batch) -> Result<Vec<LearnOutcome>, StoreError> {
+        self.write(|db| {
+            batch.traces.iter().try_for_each(|trace| write_trace(db, trace))?;
+            for credit in &batch.credits {
+                if let Some(mut lesson) = lesson_by_id(db, &credit.id)? {
+                    lesson.recalled = lesson.recalled.saturating_add(1);
+                    lesson.record_outcomes(credit.helped, credit.hurt);
+                    replace_lesson(db, &lesson)?;
+                }
+            }
+            outbox::add_reports(db, &batch.reports)?;
+            batch.lessons.iter().map(|lesson| store_lesson(db, lesson)).collect()
+        })
+    }
+
+    fn lessons(&self, scopes: &[Scope]) -> Result<Vec<Lesson>, StoreError> {
+        self.select(
+            "SELECT body FROM lessons WHERE ?1 = '[]' OR scope IN (SELECT value FROM json_each(?1))
+             ORDER BY last_occurred_ms DESC, id",
+            params![scope_names(scopes)],
+        )
+    }
+
+    fn latest_lessons(&self, scopes: &[Scope], limit: usize) -> Result<Vec<Lesson>, StoreError> {
+        let mut found: Vec<Lesson> = Vec::new();
+        // The index has those of one scope in this order.
+        for scope in scopes {
+            found.extend(self.select::<Lesson>(
+                "SELECT body FROM lessons WHERE scope = ?1 AND is_in_use = 1 AND body -> '$.failure.subjects' IS NULL
+                 ORDER BY is_users DESC, last_occurred_ms DESC LIMIT ?2",
+                params![scope.project(), to_sql_integer(limit)],
+            )?);
+        }
+        found.sort_by_key(|it| Reverse((it.origin == Origin::User, it.last_occurred_ms)));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn lessons_about(&self, scopes: &[Scope], failure: &str) -> Result<Vec<Lesson>, StoreError> {
+        self.select(
+            "SELECT body FROM lessons WHERE failure = ?1 AND scope IN (SELECT value FROM json_each(?2)) AND is_in_use",
+            params![failure, scope_names(scopes)],
+        )
+    }
+
+    fn matching_lessons(
+        &self,
+        scopes: &[Scope],
+        query: &str,
+        limit: usize,
+    ) -> Result<Vec<(f64, Lesson)>, StoreError> {
+        let mut words: Vec<&str> = query.split(' ').filter(|word| !word.is_empty()).collect();
+        words.sort_unstable();
+        words.dedup();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.read(|db| {
+            let quoted = rarest_words(db, &words)?.into_iter().map(|word| format!("\"{word}\""));
+            let mut query = format!("({})", quoted.collect::<Vec<_>>().join(" OR "));
+            if !scopes.is_empty() {
+                let scopes: Vec<String> = scopes.iter().map(scope_term).collect();
+                query.push_str(&format!(" AND ({})", scopes.join(" OR ")));
+            }
+            let mut select = db.prepare_cached(
+                "SELECT -score, body FROM
+                   (SELECT rowid AS found, rank AS score FROM terms WHERE terms MATCH ?1 ORDER BY rank LIMIT 2 * ?2)
+                 JOIN lessons ON n = found WHERE is_in_use ORDER BY score LIMIT ?2",
+            )?;
+            // (Some of the first results may be retired.)
+            let values = params![query, to_sql_integer(limit.min(10_000))];
+            let rows = select.query_map(values, |row| Ok((row.get(0)?, parse_json_column(row, 1)?)))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    fn find_lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
+        // No id contains a character after `~`.
+        let sql = "SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'";
+        single(id, self.select(sql, params![id])?)
+    }
+
+    fn update_lesson(
+        &self,
+        id: &str,
+        change: impl Fn(&mut Lesson),
+    ) -> Result<Option<Lesson>, StoreError> {
+        self.write(|db| {
+            let Some(mut lesson) = lesson_by_id(db, id)? else { return Ok(None) };
+            change(&mut lesson);
+            replace_lesson(db, &lesson)?;
+            Ok(Some(lesson))
+        })
+    }
+
+    fn forget_lesson(&self, id: &str) -> Result<bool, StoreError> {
+        self.write_if_exists(|db| delete_lesson(db, id))
+    }
+}
+
 fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
@@ -411,7 +410,7 @@ fn store_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<LearnOutco
     }
 }
 
-fn replace_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
+pub(super) fn replace_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
     delete_lesson(db, &lesson.id)?;
     let failure = lesson.failure.as_ref();
     db.prepare_cached(
@@ -427,13 +426,14 @@ fn replace_lesson(db: &Connection, lesson: &Lesson) -> rusqlite::Result<()> {
         lesson.last_occurred_ms,
         to_json(lesson)?,
     ])?;
-    let target = failure.map_or("", |failure| failure.target.as_str());
-    let subjects = lesson.subjects().join(" ");
-    let text = index_terms(&format!("{} {target} {subjects} {}", lesson.text, lesson.context));
-    let text = format!("{} {text}", scope_term(&lesson.scope));
+    let text = format!("{} {}", scope_term(&lesson.scope), searchable_text(lesson));
     db.prepare_cached("INSERT INTO terms (rowid, text) VALUES (?1, ?2)")?
         .execute(params![db.last_insert_rowid(), text])
         .map(drop)
+}
+
+fn scope_names(scopes: &[Scope]) -> String {
+    serde_json::json!(scopes.iter().map(Scope::project).collect::<Vec<_>>()).to_string()
 }
 
 /// The term occurs in no text.
@@ -441,27 +441,30 @@ fn scope_term(scope: &Scope) -> String {
     format!("scope{}", &blake3::hash(scope.project().as_bytes()).to_hex()[..16])
 }
 
-fn delete_lesson(db: &Connection, id: &str) -> rusqlite::Result<bool> {
+pub(super) fn delete_lesson(db: &Connection, id: &str) -> rusqlite::Result<bool> {
     db.prepare_cached("DELETE FROM terms WHERE rowid = (SELECT n FROM lessons WHERE id = ?1)")?
         .execute([id])?;
     let n = db.prepare_cached("DELETE FROM lessons WHERE id = ?1")?.execute([id])?;
     Ok(n > 0)
 }
 
-fn lesson_by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Lesson>> {
+pub(super) fn lesson_by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Lesson>> {
     db.prepare_cached("SELECT body FROM lessons WHERE id = ?1")?
         .query_row([id], |row| parse_json_column(row, 0))
         .optional()
 }
 
-fn parse_json_column<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+pub(super) fn parse_json_column<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+) -> rusqlite::Result<T> {
     let body: String = row.get(column)?;
     serde_json::from_str(&body).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
     })
 }
 
-fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+pub(super) fn to_json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value)
         .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

@@ -1,7 +1,7 @@
 //! One run of a family through the built binary, and its results from the events.
 
 use agent_learning::lesson::{Lesson, Origin, Scope};
-use agent_learning::store::{Batch, SqliteStore};
+use agent_learning::store::{Batch, SqliteStore, Store as _};
 use agent_protocol::recall::LessonKind;
 use serde_json::Value;
 
