@@ -17,7 +17,7 @@ mod models;
 mod options;
 mod receipt;
 mod run;
-mod sandbox_probe;
+mod sandbox_report;
 mod sdk;
 mod session;
 mod signals;

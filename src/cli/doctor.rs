@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::options::{self, ModelOptions, RunArgs, ToolOptions};
-use super::sandbox_probe;
+use super::sandbox_report;
 use crate::app::{
     self, HostPrograms, McpServers, OpenError, Options, StateDirs, Storage, WritableDirs,
 };
@@ -221,7 +221,7 @@ impl DoctorSetup {
         let own = StateDirs::new(dirs);
         match app::open_workspace(&self.root, &self.add_dirs, &own) {
             Ok(workspace) => {
-                sandbox_probe::examine_sandbox(loaded, &workspace, &own, control, report).await;
+                sandbox_report::examine_sandbox(loaded, &workspace, &own, report);
             }
             Err(error) => report.fail("folder", &error.to_string()),
         }

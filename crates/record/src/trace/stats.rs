@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::{RecordGaps, Turn, forked_from, parse_milliseconds, summary, turns};
 use agent_protocol::envelope::{Envelope, ErrorCode};
 use agent_protocol::event::{Caller, Event, EventBody};
-use agent_protocol::recall::RecallMoment;
 use agent_protocol::signature::shorten_with_hash;
 use agent_protocol::spending::Spending;
 
@@ -56,8 +55,6 @@ pub struct Stats {
     pub checks: Checks,
     pub verifications: Verifications,
     pub approvals: Approvals,
-    pub compactions: Compactions,
-    pub lessons: Lessons,
     pub time: Times,
 }
 
@@ -113,27 +110,6 @@ pub struct Approvals {
     pub asked: u32,
     /// Rulings on writes and commands, with or without a question.
     pub rulings: BTreeMap<String, u32>,
-}
-
-/// The number of compactions and their effect.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Compactions {
-    pub n: u32,
-    /// Estimated tokens of the next request before each compaction, summed.
-    pub tokens_before: u64,
-    /// Estimated tokens of the next request after each compaction, summed.
-    pub tokens_after: u64,
-}
-
-/// Counts of lessons.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Lessons {
-    pub for_task: u32,
-    pub after_failure: u32,
-    pub for_reflection: u32,
-    pub applied: u32,
-    pub learnt: u32,
-    pub confirmed: u32,
 }
 
 /// Times in milliseconds. Calls that ran at the same time are added, so the parts may exceed the whole.
@@ -282,26 +258,6 @@ impl Stats {
                 Some(false) => self.verifications.objected += 1,
                 None => self.verifications.no_verdict += 1,
             },
-            EventBody::ContextCompacted(compacted) => {
-                self.compactions.n += 1;
-                add_saturating(&mut self.compactions.tokens_before, compacted.tokens_before);
-                add_saturating(&mut self.compactions.tokens_after, compacted.tokens_after);
-            }
-            EventBody::MemoryRecalled(recalled) => {
-                let lessons = &mut self.lessons;
-                let n = u32::try_from(recalled.items.len()).unwrap_or(u32::MAX);
-                match recalled.moment {
-                    RecallMoment::Task => lessons.for_task += n,
-                    RecallMoment::Failure => lessons.after_failure += n,
-                    RecallMoment::Reflection => lessons.for_reflection += n,
-                }
-                lessons.applied += u32::from(recalled.applied);
-            }
-            EventBody::MemoryWritten(written) => {
-                self.lessons.learnt += u32::try_from(written.new.len()).unwrap_or(u32::MAX);
-                self.lessons.confirmed +=
-                    u32::try_from(written.confirmed.len()).unwrap_or(u32::MAX);
-            }
             _ => {}
         }
     }
