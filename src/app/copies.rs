@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub struct ProjectCopies {
     git: Git,
     loaded: Arc<LoadedConfig>,
     dirs: UserDirs,
+    /// Whether new copies get what git ignores, if that takes no space.
+    pub has_ignored_files: bool,
 }
 
 /// A copy of a project.
@@ -70,7 +73,7 @@ impl ProjectCopies {
             agent_ui::print_notice(&notice);
         }
         let (project, loaded) = (project.to_owned(), Arc::new(loaded.clone()));
-        Ok(Self { project, top, place, git, loaded, dirs })
+        Ok(Self { project, top, place, git, loaded, dirs, has_ignored_files: true })
     }
 
     /// A worktree on the branch `agent/NAME`, a new or an existing one; where git has no commit to begin with, an
@@ -145,9 +148,9 @@ impl ProjectCopies {
         (copy, made): (WorkCopy, io::Result<()>),
         cancel: &CancellationToken,
     ) -> Result<WorkCopy, OpenError> {
-        let root = copy.root.clone();
+        let (root, cancelled) = (copy.root.clone(), cancel.clone());
         let made = match made {
-            Ok(()) => self.run_blocking(move |copies| copies.copy_needs(&root)).await,
+            Ok(()) => self.run_blocking(move |copies| copies.copy_needs(&root, &cancelled)).await,
             failed => failed,
         };
         let why = match (made, &self.loaded.config.worktree.setup) {
@@ -168,7 +171,7 @@ impl ProjectCopies {
     }
 
     /// Copies what `[worktree]` names, and, where the file system shares the contents, what git ignores in the project.
-    fn copy_needs(&self, root: &Path) -> io::Result<()> {
+    fn copy_needs(&self, root: &Path, cancel: &CancellationToken) -> io::Result<()> {
         let named = self.loaded.config.worktree.copy.iter().map(PathBuf::from);
         let is_inside =
             |path: &PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
@@ -179,11 +182,23 @@ impl ProjectCopies {
             named.filter(|path| is_inside(path) && is_missing(path)).collect();
         copy_paths(&self.project, root, &named)?;
         let is_shared = |head: PathBuf| shares_content(&head, &self.place);
-        if self.top.is_some() && self.git.git_path(&self.project, "HEAD").is_ok_and(is_shared) {
+        let has_git = self.has_ignored_files && self.top.is_some();
+        if has_git && self.git.git_path(&self.project, "HEAD").is_ok_and(is_shared) {
+            let device = |path: &Path| path.symlink_metadata().map(|it| it.dev()).ok();
+            let own = device(&self.project);
+            // Another file system may be mounted there.
+            let is_cheap =
+                |path: &PathBuf| is_missing(path) && device(&self.project.join(path)) == own;
             let ignored = self.git.ignored_paths(&self.project)?;
-            for path in ignored.into_iter().filter(is_missing) {
+            for path in ignored.into_iter().filter(is_cheap) {
+                let copied = copy_paths(&self.project, root, std::slice::from_ref(&path));
                 // Nobody asked for it: what cannot be read is left out.
-                _ = copy_paths(&self.project, root, &[path]);
+                if copied.is_err() {
+                    _ = disk::remove_folder(&root.join(path));
+                }
+                if cancel.is_cancelled() {
+                    break;
+                }
             }
         }
         Ok(())

@@ -35,7 +35,7 @@ const QUEUE_CAPACITY: usize = 8192;
 /// Time for the session's lessons to be written.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 /// Time for the team's database to get them.
-const TEAM_TIMEOUT: Duration = Duration::from_secs(2);
+const TEAM_TIMEOUT: Duration = Duration::from_millis(500);
 
 enum LearningMessage {
     Event(Box<Event>),

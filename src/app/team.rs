@@ -6,7 +6,9 @@ use crate::config::{Config, UserDirs};
 use agent_learning::credit::Credit;
 use agent_learning::lesson::{Lesson, Scope};
 use agent_learning::lesson_filter::SharingRules;
-use agent_learning::store::{Batch, PostgresStore, Report, SqliteStore, Store as _, StoreError};
+use agent_learning::store::{
+    Batch, PostgresStore, SqliteStore, Store as _, StoreError, TeamReport,
+};
 use agent_permission::may_recommend;
 use agent_protocol::disk;
 
@@ -40,7 +42,9 @@ impl Team {
         let home = std::env::home_dir();
         let rules = SharingRules {
             host: project.split('/').next().unwrap_or_default().to_owned(),
-            users: users.filter(|user| !SYSTEM_USERS.contains(&user.as_str())).collect(),
+            users: users
+                .filter(|user| !user.is_empty() && !SYSTEM_USERS.contains(&user.as_str()))
+                .collect(),
             home: home.map(|home| home.display().to_string()),
         };
         Some(Self {
@@ -82,38 +86,43 @@ impl Team {
     }
 
     /// What the team is to learn of this lesson; an error says why it stays here.
-    pub fn report(&self, lesson: &Lesson) -> Result<Report, String> {
+    pub fn report(&self, lesson: &Lesson) -> Result<TeamReport, String> {
         if lesson.scope != self.project {
             return Err("it is not about this project alone".to_owned());
         }
         let shared = lesson.to_shared(&self.scope);
         match self.rules.objection(&shared, may_recommend) {
-            None => Ok(Report::Learned(Box::new(shared))),
+            None => Ok(TeamReport::Learned(Box::new(shared))),
             Some(why) => Err(why),
         }
     }
 
     /// What the team is to learn of the use of this lesson in a session.
-    pub fn outcome(&self, credit: &Credit, lesson: &Lesson, session: &str) -> Option<Report> {
+    pub fn outcome(&self, credit: &Credit, lesson: &Lesson, session: &str) -> Option<TeamReport> {
         // In the session that learnt it, it proves nothing.
         let is_earlier = lesson.sources.is_empty()
             || lesson.sources.iter().any(|source| source.session != session);
         let is_shared = lesson.scope == self.project || lesson.scope == self.scope;
         let is_known = is_earlier && is_shared && credit.helped + credit.hurt > 0;
-        is_known.then(|| Report::Outcome(credit.clone()))
+        is_known.then(|| TeamReport::Outcome(credit.clone()))
     }
 
     /// Queues everything that this project has learnt and the team may know; returns the number, and why others stay.
     pub fn queue_all(&self, store: &SqliteStore) -> Result<(usize, Vec<String>), StoreError> {
         let (mut n, mut reports, mut kept) = (0, Vec::new(), Vec::new());
-        for lesson in store.lessons(std::slice::from_ref(&self.project))? {
+        let mut lessons = store.lessons(std::slice::from_ref(&self.project))?;
+        lessons.retain(Lesson::is_in_use);
+        for lesson in lessons {
             match self.report(&lesson) {
                 Ok(report) => {
                     n += 1;
                     reports.push(report);
                     // Each time that it was learnt counts as help, too.
-                    if lesson.recalled > 0 && lesson.helped > lesson.frequency {
-                        reports.push(Report::Outcome(Credit { id: lesson.id, helped: 1, hurt: 0 }));
+                    let helped = lesson.helped.saturating_sub(lesson.frequency);
+                    let (helped, hurt) =
+                        (u32::from(helped > lesson.hurt), u32::from(helped < lesson.hurt));
+                    if lesson.recalled > 0 && helped + hurt > 0 {
+                        reports.push(TeamReport::Outcome(Credit { id: lesson.id, helped, hurt }));
                     }
                 }
                 Err(why) => kept.push(format!("{} stays here: {why}", lesson.id)),
@@ -123,7 +132,7 @@ impl Team {
         Ok((n, kept))
     }
 
-    fn queue(&self, store: &SqliteStore, reports: Vec<Report>) -> Result<(), StoreError> {
+    fn queue(&self, store: &SqliteStore, reports: Vec<TeamReport>) -> Result<(), StoreError> {
         if reports.is_empty() {
             return Ok(());
         }
@@ -138,7 +147,7 @@ impl Team {
         ids: impl Iterator<Item = String>,
         reason: &str,
     ) -> Result<(), StoreError> {
-        let report = |id| Report::Retired { id, reason: reason.to_owned() };
+        let report = |id| TeamReport::Retired { id, reason: reason.to_owned() };
         self.queue(store, ids.map(report).collect())
     }
 

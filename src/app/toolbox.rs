@@ -266,6 +266,11 @@ pub fn build_masker(config: &Config, keys: &[&str]) -> Result<Arc<Masker>, OpenE
     for key in keys.iter().copied().chain(search_key.as_deref()) {
         masker.add_secret("api-key", key);
     }
+    let credentials = config.team.database.as_deref().and_then(|url| url.split_once("://"));
+    let credentials = credentials.and_then(|(_, rest)| rest.rsplit_once('@'));
+    if let Some((_, password)) = credentials.and_then(|(user, _)| user.split_once(':')) {
+        masker.add_secret("database", password);
+    }
     let of_providers = config.providers.values().flat_map(|provider| &provider.headers);
     let of_servers = config.mcp.servers.values().flat_map(|it| it.headers.iter().chain(&it.env));
     for (name, value) in of_providers.chain(of_servers).filter(|(name, _)| is_secret_name(name)) {

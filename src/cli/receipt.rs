@@ -297,7 +297,9 @@ async fn rerun_checks(
 ) -> Result<Result<String, String>, OpenError> {
     let commands: Vec<String> =
         last_checks(receipt).iter().map(|check| check.command.clone()).collect();
-    let copies = ProjectCopies::of(root, loaded, dirs)?;
+    let mut copies = ProjectCopies::of(root, loaded, dirs)?;
+    // A check must not pass by what an earlier build left.
+    copies.has_ignored_files = false;
     let cancel = control.cancellation_token();
     let copy = copies.prepare(copies.copy_files(new_name("verify")).await, &cancel).await?;
     let failed = find_failing_check((loaded, dirs), &copy.root, &commands, &cancel).await;

@@ -61,9 +61,11 @@ fn status(args: &StatusArgs) -> Result<CommandOutput, OpenError> {
         n("machines"),
     );
     for day in status["spending"].as_array().into_iter().flatten() {
-        let (date, cost_usd) = (day["day"].as_str(), day["cost_usd"].as_f64());
-        let (date, cost_usd) = (date.unwrap_or_default(), cost_usd.unwrap_or_default());
-        page.push_str(&format!("spent     {date}  {} tokens  ${cost_usd:.2}\n", day["tokens"]));
+        let date = day["day"].as_str().unwrap_or_default();
+        // Without a price nothing is known of the cost.
+        let cost = day["cost_usd"].as_f64().filter(|cost| *cost > 0.0);
+        let cost = cost.map_or_else(String::new, |cost| format!("  ${cost:.2}"));
+        page.push_str(&format!("spent     {date}  {} tokens{cost}\n", day["tokens"]));
     }
     Ok(page.into())
 }
@@ -81,7 +83,10 @@ fn push(args: &MemoryProjectArgs) -> Result<CommandOutput, OpenError> {
 fn pull(args: &MemoryProjectArgs) -> Result<CommandOutput, OpenError> {
     let memory = ProjectMemory::open(args)?;
     let team = memory.team()?;
-    let (n, refused) = team.pull(&memory.store, &team.connect()?)?;
+    let database = team.connect()?;
+    // What was forgotten here is retired before.
+    team.send(&memory.store, &database)?;
+    let (n, refused) = team.pull(&memory.store, &database)?;
     print_notices(&refused);
     Ok(format!("{n} new lessons of the team\n").into())
 }

@@ -80,16 +80,17 @@ pub fn find_remedy(
     let Some(key) = call.failure_key() else { return Ok(None) };
     let mut lessons = store.lessons_about(&with_users(here), &key)?;
     lessons.retain(|lesson| lesson.concerns_call(&call.input));
+    let is_own = |lesson: &Lesson| !matches!(lesson.scope, Scope::Team(_));
     let surest = lessons.into_iter().max_by(|one, other| {
-        one.confidence()
-            .total_cmp(&other.confidence())
+        is_own(one)
+            .cmp(&is_own(other))
+            .then(one.confidence().total_cmp(&other.confidence()))
             .then(one.last_occurred_ms.cmp(&other.last_occurred_ms))
     });
     Ok(surest.map(|lesson| {
         // What others have learnt is only shown.
-        let is_own = !matches!(lesson.scope, Scope::Team(_));
         let is_sure = lesson.confidence() >= MIN_APPLY_CONFIDENCE;
-        let may_apply = !call.is_truncated && is_own && is_sure;
+        let may_apply = !call.is_truncated && is_own(&lesson) && is_sure;
         let same_call =
             lesson.failure.as_ref().filter(|failure| may_apply && failure.input == call.input);
         let fix = same_call.and_then(|failure| failure.fix.clone());

@@ -8,7 +8,7 @@ mod sqlite;
 mod terms;
 
 pub use database_file::FILE_NAME;
-pub use outbox::Report;
+pub use outbox::TeamReport;
 pub use postgres::PostgresStore;
 pub use sqlite::{SqliteStore, StoreHealth};
 pub use terms::index_terms;
@@ -53,7 +53,7 @@ pub struct Batch {
     pub lessons: Vec<Lesson>,
     pub credits: Vec<Credit>,
     /// What a team is to learn of it, later.
-    pub reports: Vec<(Scope, Report)>,
+    pub reports: Vec<(Scope, TeamReport)>,
 }
 
 /// Whom a lesson of a team is given to.

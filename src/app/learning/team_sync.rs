@@ -9,7 +9,7 @@ use super::LearningState;
 use crate::app::Team;
 use agent_learning::credit::Credit;
 use agent_learning::lesson::{Lesson, Scope};
-use agent_learning::store::{Batch, PostgresStore, Report, SqliteStore, StoreError};
+use agent_learning::store::{Batch, PostgresStore, SqliteStore, StoreError, TeamReport};
 use agent_protocol::event::{Event, EventBody};
 
 enum SyncMessage {
@@ -32,6 +32,7 @@ impl TeamSync {
             database: None,
             is_pulled: false,
             is_away: false,
+            has_reported: false,
         };
         let thread = std::thread::Builder::new().name("team".to_owned());
         // Without a thread the reports stay in the file.
@@ -55,8 +56,10 @@ struct Exchange {
     shared: Arc<LearningState>,
     database: Option<PostgresStore>,
     is_pulled: bool,
-    /// The last try failed, and the user was told.
+    /// The last try failed.
     is_away: bool,
+    /// The user knows that a try failed.
+    has_reported: bool,
 }
 
 impl Exchange {
@@ -66,10 +69,13 @@ impl Exchange {
                 _ = done.send(());
                 return;
             }
-            if let Err(error) = self.exchange() {
+            let exchanged = self.exchange();
+            self.is_away = exchanged.is_err();
+            if let Err(error) = exchanged {
                 self.database = None;
-                if !std::mem::replace(&mut self.is_away, true) {
-                    self.tell(format!("{error}; what was learnt waits here until it can be sent"));
+                if !std::mem::replace(&mut self.has_reported, true) {
+                    let then = "what was learnt waits here until it can be sent";
+                    self.report_error(format!("{error}; {then}"));
                 }
             }
             if let SyncMessage::End(done) = message {
@@ -84,19 +90,20 @@ impl Exchange {
             Some(database) => database,
             None => self.team.connect()?,
         };
+        // What the user forgot is retired before lessons are taken.
+        if let Some(why) = self.team.send(&self.store, &database)?.first() {
+            self.report_error(format!("{why}; that report to the team is lost"));
+        }
         if !self.is_pulled {
             // `agent team pull` says which are refused.
             _ = self.team.pull(&self.store, &database)?;
             self.is_pulled = true;
         }
-        if let Some(why) = self.team.send(&self.store, &database)?.first() {
-            self.tell(format!("{why}; that report to the team is lost"));
-        }
         self.database = Some(database);
         Ok(())
     }
 
-    fn tell(&self, message: String) {
+    fn report_error(&self, message: String) {
         self.shared.emit(EventBody::error("memory", message));
     }
 }
@@ -112,7 +119,7 @@ pub(super) struct TeamWork {
     day: String,
     tokens: u64,
     cost_usd: f64,
-    spent: Option<Report>,
+    spent: Option<TeamReport>,
 }
 
 impl TeamWork {
@@ -145,7 +152,7 @@ impl TeamWork {
         }
         self.tokens += turn.usage.total();
         self.cost_usd += turn.cost_usd.unwrap_or_default();
-        self.spent = Some(Report::Spent {
+        self.spent = Some(TeamReport::Spent {
             day: self.day.clone(),
             run: self.run.clone(),
             tokens: i64::try_from(self.tokens).unwrap_or(i64::MAX),
@@ -154,7 +161,11 @@ impl TeamWork {
     }
 
     /// What the team may know of these lessons, of their use, and the spending that is not reported yet.
-    pub(super) fn reports(&mut self, batch: &Batch, recalled: &[Lesson]) -> Vec<(Scope, Report)> {
+    pub(super) fn reports(
+        &mut self,
+        batch: &Batch,
+        recalled: &[Lesson],
+    ) -> Vec<(Scope, TeamReport)> {
         let lesson = |credit: &Credit| recalled.iter().find(|lesson| lesson.id == credit.id);
         let learned = batch.lessons.iter().filter_map(|lesson| self.team.report(lesson).ok());
         let outcomes = batch

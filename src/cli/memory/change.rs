@@ -146,7 +146,8 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
         [one] => format!("{} ({})", one.id, shorten(&one.text, 100)),
         several => format!("{} items", several.len()),
     };
-    if !args.yes && !confirm(&format!("forget {what}?"), "whether to forget")? {
+    let also = if memory.team.is_some() { ", also for the team" } else { "" };
+    if !args.yes && !confirm(&format!("forget {what}{also}?"), "whether to forget")? {
         return Ok("nothing is forgotten\n".to_owned());
     }
     let done = forget_lessons(&memory, &items, args.reason.as_deref())?;
@@ -181,14 +182,18 @@ pub(super) fn forget_lessons(
 fn find_anywhere(memory: &ProjectMemory, id: &str) -> Result<Lesson, OpenError> {
     let found = memory.find_lesson(id);
     let (Err(_), Some(team), false) = (&found, &memory.team, id.is_empty()) else { return found };
-    let others = team.connect()?.team_lessons(&team.scope)?;
-    let other = others.into_iter().find(|it| it.lesson.id.starts_with(id));
-    other.map_or(found, |other| Ok(other.lesson))
+    let others = team.connect().and_then(|database| database.team_lessons(&team.scope));
+    let mut others = others.unwrap_or_default();
+    others.retain(|other| other.lesson.id.starts_with(id));
+    match (others.pop(), others.is_empty()) {
+        (Some(other), true) => Ok(other.lesson),
+        _ => found,
+    }
 }
 
 fn forget_all(memory: &ProjectMemory, args: &ForgetArgs) -> Result<String, OpenError> {
     let (scopes, whose) = match (args.project, args.user) {
-        (true, _) => (vec![memory.scope()], "of this project"),
+        (true, _) => (memory.here(), "of this project"),
         (_, true) => (vec![Scope::User], "for all projects"),
         (false, false) => (Vec::new(), "of all projects"),
     };

@@ -411,7 +411,7 @@ fn up_takes_a_queued_message_back_for_editing() {
         pty.say(message);
         pty.wait_for(&format!("▸ after this call: {message}"));
     }
-    pty.wait_for("Up edits it · Esc Enter sends it now");
+    pty.wait_for("Up edits · Esc Enter sends");
     pty.send("\x1b[A");
     pty.wait_for("› teh second");
     pty.wait("one queued message", |screen| !screen.contains("after this call: teh second"));

@@ -68,7 +68,7 @@ fn screens() -> Vec<(&'static str, String)> {
     pty.send("and thank you\r");
     pty.wait_for("after this call: and thank you");
     // The rest of the frame.
-    pty.wait_for("Up edits it · Esc Enter sends it now · ask");
+    pty.wait_for("Up edits · Esc Enter sends · ask · 2.6k tokens (2 %)");
     // What is above is on the first screen.
     let screen = pty.screen();
     let from = screen.find("◦ Bash").unwrap();

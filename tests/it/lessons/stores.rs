@@ -5,7 +5,7 @@ use std::time::Instant;
 use agent_learning::lesson::{Lesson, Origin, Scope};
 use agent_learning::recall;
 use agent_learning::store::{
-    Batch, LearnOutcome, LessonState, PostgresStore, Report, SqliteStore, Store, StoreError,
+    Batch, LearnOutcome, LessonState, PostgresStore, SqliteStore, Store, StoreError, TeamReport,
 };
 use agent_protocol::recall::LessonKind;
 
@@ -120,22 +120,23 @@ fn lessons_of_a_team_prove_themselves_by_votes_of_machines() {
         (it.state, it.lesson.frequency, it.lesson.helped, it.lesson.hurt)
     };
     let send = |store: &PostgresStore, report| store.send(&team, &report).unwrap();
-    let outcome = |helped, hurt| Report::Outcome(credit(&pair.id, helped, hurt).credits.remove(0));
+    let outcome =
+        |helped, hurt| TeamReport::Outcome(credit(&pair.id, helped, hurt).credits.remove(0));
     for _ in 0..3 {
-        send(&first, Report::Learned(Box::new(pair.clone())));
+        send(&first, TeamReport::Learned(Box::new(pair.clone())));
     }
     assert_eq!(state(), (LessonState::Candidate, 1, 0, 0), "one machine has one vote");
-    send(&second, Report::Learned(Box::new(pair.clone())));
+    send(&second, TeamReport::Learned(Box::new(pair.clone())));
     assert_eq!(state(), (LessonState::Proven, 2, 0, 0), "a second machine learnt it");
     send(&first, outcome(0, 1));
     assert_eq!(state(), (LessonState::Retired, 2, 0, 1), "it hurts more machines than it helps");
     send(&second, outcome(1, 0));
     send(&second, outcome(1, 0));
     assert_eq!(state(), (LessonState::Proven, 2, 1, 1));
-    send(&first, Report::Retired { id: pair.id.clone(), reason: "it is wrong".to_owned() });
+    send(&first, TeamReport::Retired { id: pair.id.clone(), reason: "it is wrong".to_owned() });
     assert_eq!(state().0, LessonState::Retired);
     assert_eq!(first.team_lessons(&team).unwrap()[0].reason.as_deref(), Some("it is wrong"));
-    send(&open(3), Report::Learned(Box::new(pair.clone())));
+    send(&open(3), TeamReport::Learned(Box::new(pair.clone())));
     assert_eq!(state().0, LessonState::Retired, "nobody learns it again");
 
     // Fifty machines learn the same pair and others at once, each twice.
@@ -147,11 +148,11 @@ fn lessons_of_a_team_prove_themselves_by_votes_of_machines() {
                 for text in ["Run `make gen` first.".to_owned(), format!("Run `make {machine}`.")] {
                     let lesson = lesson(project("p"), LessonKind::Rule, &text).to_shared(team);
                     let id = lesson.id.clone();
-                    let learned = Report::Learned(Box::new(lesson));
+                    let learned = TeamReport::Learned(Box::new(lesson));
                     send(&store, learned.clone());
                     send(&store, learned);
-                    send(&store, Report::Outcome(credit(&id, 1, 0).credits.remove(0)));
-                    let spent = |tokens| Report::Spent {
+                    send(&store, TeamReport::Outcome(credit(&id, 1, 0).credits.remove(0)));
+                    let spent = |tokens| TeamReport::Spent {
                         day: "2026-01-02".to_owned(),
                         run: machine.to_string(),
                         tokens,
@@ -188,7 +189,7 @@ fn databases_of_other_versions_and_read_only_ones_are_named() {
     server.sql("UPDATE agent_team.version SET version = 1");
 
     let team = Scope::team("example.com/team/app");
-    let report = Report::Learned(Box::new(rule("Run `make gen`.", NOW).to_shared(&team)));
+    let report = TeamReport::Learned(Box::new(rule("Run `make gen`.", NOW).to_shared(&team)));
     connect().unwrap().send(&team, &report).unwrap();
     server.sql("ALTER DATABASE postgres SET default_transaction_read_only = on");
     let store = connect().unwrap();
@@ -203,7 +204,7 @@ fn databases_of_other_versions_and_read_only_ones_are_named() {
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'agent'",
     );
     assert!(matches!(store.send(&team, &report), Err(StoreError::Unreachable(_))));
-    let nul = Report::Learned(Box::new(rule("a \0 b", NOW).to_shared(&team)));
+    let nul = TeamReport::Learned(Box::new(rule("a \0 b", NOW).to_shared(&team)));
     let done = connect().unwrap().send(&team, &nul);
     assert!(matches!(done, Ok(()) | Err(StoreError::Rejected(_))), "{done:?}");
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use serde_json::Value;
 
 use agent_learning::lesson::{Lesson, Scope};
-use agent_learning::store::{PostgresStore, Report, Store as _, StoreError};
+use agent_learning::store::{PostgresStore, Store as _, StoreError, TeamReport};
 
 use crate::lessons::memory::{self, missing_pytest, project, store};
 use crate::lessons::recall::{bash, executable};
@@ -197,7 +197,7 @@ fn poisoned_lessons_are_neither_given_nor_taken() {
     let good = rule("Run `make gen` on example.com first.").to_shared(&team);
     for lesson in lessons.iter().chain([&good]) {
         for store in &stores {
-            store.send(&team, &Report::Learned(Box::new(lesson.clone()))).unwrap();
+            store.send(&team, &TeamReport::Learned(Box::new(lesson.clone()))).unwrap();
         }
     }
     server.sql(&format!("UPDATE agent_team.lessons SET scope = '{}'", team.project()));
@@ -227,7 +227,7 @@ fn acknowledged_lessons_survive_the_end_of_the_server() {
     let learned = |n: usize| {
         let text = format!("Run `make target{n}` first.");
         let lesson = memory::lesson(project("p"), agent_protocol::recall::LessonKind::Rule, &text);
-        Report::Learned(Box::new(lesson.to_shared(&team)))
+        TeamReport::Learned(Box::new(lesson.to_shared(&team)))
     };
     let mut acknowledged = 0;
     for round in 0..3 {

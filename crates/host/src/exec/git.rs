@@ -174,7 +174,8 @@ impl Git {
         let submodules = entries.split(|byte| *byte == 0).filter(|it| it.starts_with(b"160000 "));
         let has_files = |entry: &[u8]| {
             let name = entry.splitn(2, |byte| *byte == b'\t').nth(1).unwrap_or_default();
-            work_tree.join(OsStr::from_bytes(name)).join(".git").symlink_metadata().is_ok()
+            let files = std::fs::read_dir(work_tree.join(OsStr::from_bytes(name)));
+            files.is_ok_and(|mut files| files.next().is_some())
         };
         Ok(!submodules.into_iter().any(has_files) && self.run(work_tree, &arguments)?.is_empty())
     }

@@ -31,6 +31,8 @@ const FILE_FOLDERS: [(&str, &str); 3] = [
 ];
 /// Limit of the files of one such folder in memory; what is beyond is compared by its hash.
 const MAX_HOOK_BYTES: usize = 16 << 20;
+/// Size of a file with a path, in bytes, with room (`PATH_MAX`).
+const MAX_PATH_FILE: usize = 8 << 10;
 /// Git does not run a file of this name directly in the folder of hooks.
 const SAMPLE: &[u8] = b".sample";
 const HOW_TO_SET: &str = "`git config` asks the user for it";
@@ -47,6 +49,8 @@ pub(super) struct GitDirectoryState {
     pub(super) stamps: Vec<Stamp>,
     /// Its index may have longer object ids.
     pub(super) has_object_format: bool,
+    /// The contents of large files are known.
+    pub(super) has_contents: bool,
 }
 
 impl PartialEq for GitDirectoryState {
@@ -92,7 +96,9 @@ impl GitDirectoryState {
         });
         let reached = links.map(|(link, _)| link).chain(included).collect();
         let id = entry::folder_id(&folder, OsStr::new(""))?;
-        let mut state = Self { id, entries, files, reached, stamps, has_object_format: false };
+        let (has_object_format, has_contents) = (false, true);
+        let mut state =
+            Self { id, entries, files, reached, stamps, has_object_format, has_contents };
         let mut settings = state.settings().into_iter().flatten();
         state.has_object_format = settings.any(|setting| setting.is_object_format());
         Some(state)
@@ -104,12 +110,14 @@ impl GitDirectoryState {
         self.entries.values().chain(files).filter_map(EntryState::bytes).map(<[u8]>::len).sum()
     }
 
-    /// With the hashes of all files only.
+    /// With the hashes of large files only: a `HEAD` and what names a directory are understood.
     pub(super) fn without_contents(mut self) -> Self {
         let files = self.files.values_mut().flat_map(BTreeMap::values_mut);
-        for entry in self.entries.values_mut().chain(files) {
+        let entries = self.entries.values_mut().chain(files);
+        for entry in entries.filter(|it| it.bytes().is_some_and(|it| it.len() > MAX_PATH_FILE)) {
             *entry = std::mem::replace(entry, EntryState::Missing).without_content();
         }
+        self.has_contents = false;
         self
     }
 

@@ -284,7 +284,10 @@ impl Snapshot {
             return;
         }
         let known = earlier.directories.get(path).filter(|known| known.is_current());
-        let has_room = self.content_size < MAX_CONTENT;
+        // As before, so that the states can be compared.
+        let known_state = earlier.directories.get(path);
+        let has_room =
+            known_state.map_or(self.content_size < MAX_CONTENT, |known| known.has_contents);
         let read = || {
             let state = GitDirectoryState::read(path)?;
             Some(Arc::new(if has_room { state } else { state.without_contents() }))

@@ -48,14 +48,11 @@ pub fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Whether a copy of this file in that directory would share its content (`ioctl_ficlone(2)`). Tries it.
 pub fn shares_content(file: &Path, directory: &Path) -> bool {
-    let copy = directory.join(format!(".clone-{}", std::process::id()));
     let try_clone = || -> io::Result<()> {
-        let from = fs::File::open(file)?;
-        Ok(rustix::fs::ioctl_ficlone(fs::File::create_new(&copy)?, from)?)
+        let copy = tempfile::NamedTempFile::new_in(directory)?;
+        Ok(rustix::fs::ioctl_ficlone(copy, fs::File::open(file)?)?)
     };
-    let is_shared = try_clone().is_ok();
-    _ = fs::remove_file(copy);
-    is_shared
+    try_clone().is_ok()
 }
 
 /// Whether a directory above the path, below `root`, is a link.

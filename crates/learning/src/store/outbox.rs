@@ -15,7 +15,7 @@ const MAX_AT_ONCE: i64 = 500;
 /// One fact for the team. Sent twice it changes nothing, except that an outcome weighs more on its own machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Report {
+pub enum TeamReport {
     Learned(Box<Lesson>),
     /// A lesson of an earlier session helped or hurt.
     Outcome(Credit),
@@ -34,7 +34,10 @@ pub enum Report {
 }
 
 /// The table is not in the schema: a file without a team has none.
-pub(super) fn add_reports(db: &Connection, reports: &[(Scope, Report)]) -> rusqlite::Result<()> {
+pub(super) fn add_reports(
+    db: &Connection,
+    reports: &[(Scope, TeamReport)],
+) -> rusqlite::Result<()> {
     if reports.is_empty() {
         return Ok(());
     }
@@ -52,16 +55,21 @@ pub(super) fn add_reports(db: &Connection, reports: &[(Scope, Report)]) -> rusql
 
 impl SqliteStore {
     /// The oldest reports about this scope that are not sent yet, each with its number.
-    pub fn unsent_reports(&self, team: &Scope) -> Result<Vec<(i64, Report)>, StoreError> {
+    pub fn unsent_reports(&self, team: &Scope) -> Result<Vec<(i64, TeamReport)>, StoreError> {
         let found = self.read(|db| {
             if !db.table_exists(None, "reports")? {
                 return Ok(Vec::new());
             }
             let sql = "SELECT n, body FROM reports WHERE scope = ?1 ORDER BY n LIMIT ?2";
-            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, parse_json_column(row, 1)?));
+            let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, parse_json_column(row, 1).ok()));
             db.prepare(sql)?.query_map(params![team.project(), MAX_AT_ONCE], read)?.collect()
         })?;
-        Ok(found.unwrap_or_default())
+        let found: Vec<(i64, Option<TeamReport>)> = found.unwrap_or_default();
+        // One of another version must not hold up the others.
+        for (number, _) in found.iter().filter(|(_, report)| report.is_none()) {
+            self.remove_report(*number)?;
+        }
+        Ok(found.into_iter().filter_map(|(number, report)| Some((number, report?))).collect())
     }
 
     /// Removes a report that was sent.

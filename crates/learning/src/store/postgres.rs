@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    Batch, LearnOutcome, LessonState, Report, Store, StoreError, TeamLesson, searchable_text,
+    Batch, LearnOutcome, LessonState, Store, StoreError, TeamLesson, TeamReport, searchable_text,
     single,
 };
 use crate::credit::Credit;
@@ -81,12 +81,14 @@ impl PostgresStore {
     }
 
     /// Sends a report about these lessons.
-    pub fn send(&self, team: &Scope, report: &Report) -> Result<(), StoreError> {
+    pub fn send(&self, team: &Scope, report: &TeamReport) -> Result<(), StoreError> {
         match report {
-            Report::Learned(lesson) => self.learn(lesson).map(drop),
-            Report::Outcome(credit) => self.vote(credit).map(drop),
-            Report::Retired { id, reason } => self.call("retire", &json!([id, reason])).map(drop),
-            Report::Spent { day, run, tokens, cost_usd } => {
+            TeamReport::Learned(lesson) => self.learn(lesson).map(drop),
+            TeamReport::Outcome(credit) => self.vote(credit).map(drop),
+            TeamReport::Retired { id, reason } => {
+                self.call("retire", &json!([id, reason])).map(drop)
+            }
+            TeamReport::Spent { day, run, tokens, cost_usd } => {
                 self.call("spend", &json!([team.project(), day, run, tokens, cost_usd])).map(drop)
             }
         }
@@ -107,7 +109,7 @@ impl PostgresStore {
 
     /// The state of the database for this repository: a JSON object.
     pub fn status(&self, team: &Scope) -> Result<Value, StoreError> {
-        Ok(self.query_one(&called("status"), &json!([team.project()]))?.unwrap_or_default())
+        Ok(self.query_one(&call_sql("status"), &json!([team.project()]))?.unwrap_or_default())
     }
 
     fn learn(&self, lesson: &Lesson) -> Result<LearnOutcome, StoreError> {
@@ -137,7 +139,7 @@ impl PostgresStore {
 
     /// Calls a function of the schema.
     fn call(&self, function: &str, values: &Value) -> Result<bool, StoreError> {
-        Ok(self.query_one::<Option<bool>>(&called(function), values)?.flatten() == Some(true))
+        Ok(self.query_one::<Option<bool>>(&call_sql(function), values)?.flatten() == Some(true))
     }
 
     fn lessons_where(&self, condition: &str, values: &Value) -> Result<Vec<Lesson>, StoreError> {
@@ -274,7 +276,7 @@ fn names(scopes: &[Scope]) -> Vec<&str> {
 }
 
 /// A call of a function of the schema with the values.
-fn called(function: &str) -> String {
+fn call_sql(function: &str) -> String {
     format!("SELECT coalesce(to_jsonb(agent_team.{function}($1)), 'null')")
 }
 

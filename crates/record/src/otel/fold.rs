@@ -175,7 +175,8 @@ impl TelemetryFold {
         }
         if let Some((name, mut attributes, is_failure)) = log_record::describe(event) {
             attributes.push(("gen_ai.conversation.id", self.session.as_str().into()));
-            let (time, turn) = (now(), self.last_turn);
+            let is_of_turn = event.header.place.turn > 0 && name != log_record::SESSION_STARTED;
+            let (time, turn) = (now(), self.last_turn.filter(|_| is_of_turn));
             let record = LogRecord { time, name, attributes, is_failure, turn };
             self.records.push(TelemetryRecord::Log(record));
         }

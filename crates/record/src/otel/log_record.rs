@@ -11,6 +11,8 @@ use agent_protocol::event::{Event, EventBody};
 const INFO: u8 = 9;
 const WARN: u8 = 13;
 
+pub(super) const SESSION_STARTED: &str = "code_agent.session.started";
+
 /// An event of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogRecord {
@@ -37,7 +39,7 @@ pub(super) fn describe(event: &Event) -> Option<(&'static str, Attributes, bool)
                 ("gen_ai.request.model", model.into()),
                 ("code_agent.mode", mode.into()),
             ];
-            ("code_agent.session.started", attributes, false)
+            (SESSION_STARTED, attributes, false)
         }
         EventBody::TurnStarted(_) => ("code_agent.turn.started", vec![turn()], false),
         EventBody::TurnFinished(finished) => {

@@ -346,7 +346,7 @@ impl State {
             }
             Focus::Composer if is_busy && self.has_queued_message() => {
                 let edit = key(KeyAction::Up);
-                Some(format!("{escape} stops · {edit} edits it · {escape} {send} sends it now"))
+                Some(format!("{escape} stops · {edit} edits · {escape} {send} sends"))
             }
             Focus::Composer | Focus::Question => is_busy.then(|| format!("{escape} stops")),
         };

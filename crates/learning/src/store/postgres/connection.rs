@@ -1,6 +1,7 @@
 //! A connection to PostgreSQL: statements with one JSON parameter, whose rows are JSON.
 
 use std::error::Error as _;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use rustls::ClientConfig;
@@ -26,12 +27,26 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn open(url: &str) -> Result<Self, StoreError> {
         let wrong = |why: String| StoreError::Team(format!("the team's database: {why}"));
-        let mut config: Config = url.parse().map_err(|error| wrong(describe(&error)))?;
+        let mut config: Config = url.parse().map_err(|error| {
+            let why = describe(&error);
+            wrong(format!("team.database is no address like postgres://user@host/name ({why})"))
+        })?;
         config.application_name("agent");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| wrong(error.to_string()))?;
-        let is_socket = config.get_hosts().iter().all(|host| matches!(host, Host::Unix(_)));
-        let client = if is_socket || config.get_ssl_mode() == SslMode::Disable {
+        let is_local = |host: &Host| match host {
+            Host::Unix(_) => true,
+            Host::Tcp(name) => {
+                name == "localhost" || name.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
+            }
+        };
+        let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
+        let is_local = !hosts.is_empty() && hosts.iter().all(is_local) && addresses.is_empty();
+        // By default the client would go on in the clear if the answer, which anybody on the way can write, says so.
+        if !url.contains("sslmode=") {
+            config.ssl_mode(if is_local { SslMode::Disable } else { SslMode::Require });
+        }
+        let client = if config.get_ssl_mode() == SslMode::Disable {
             let (client, connection) = wait_for(&runtime, CONNECT_TIMEOUT, config.connect(NoTls))?;
             runtime.spawn(connection);
             client
