@@ -1,8 +1,7 @@
-//! `agent trace`: shows, measures and replays recorded sessions.
+//! `agent trace`: shows and replays recorded sessions.
 
 mod html;
 mod replay;
-mod stats;
 
 use clap::Subcommand;
 
@@ -17,8 +16,6 @@ pub(super) enum TraceCommand {
     Show(SessionArgs),
     /// Write a session as one HTML page, to find out what went wrong
     Html(html::HtmlArgs),
-    /// Count what happened, as JSON: tokens, cost, time, calls, failures
-    Stats(stats::TraceStatsArgs),
     /// Run a session again in a scratch copy, with the recorded answers, and compare the results
     Replay(replay::ReplayArgs),
 }
@@ -31,7 +28,6 @@ pub(super) fn run(command: &TraceCommand) -> u8 {
                 .map(|record| agent_record::timeline(&record.events).into()),
         ),
         TraceCommand::Html(args) => print_answer(html::write_html(args)),
-        TraceCommand::Stats(args) => print_answer(stats::report_stats(args)),
         TraceCommand::Replay(args) => replay::run(args),
     }
 }

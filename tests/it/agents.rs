@@ -283,9 +283,6 @@ fn cost_of_sub_agents_is_the_turns_and_limited_by_its_budget() {
     let ends: Vec<Value> =
         test.events_of("agent.finished").iter().map(|event| event["cost_usd"].clone()).collect();
     assert_eq!(ends, [json!(5.0), json!(0.0)]);
-    let stats = test.agent(&["trace", "stats"]).expect_code(0).stdout;
-    let stats: Value = serde_json::from_str(&stats).unwrap();
-    assert_eq!(stats["total"]["purposes"]["agent"]["answers"], 5, "{stats}");
     assert_eq!(finished["rounds"], 1);
 }
 

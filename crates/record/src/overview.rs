@@ -10,7 +10,6 @@ use super::is_id;
 use super::live_events::live_events;
 use super::log::{LogError, load_session, parse_event};
 use super::summary::summary;
-use super::trace::stats::session_start;
 use agent_protocol::control::Ending;
 use agent_protocol::disk;
 use agent_protocol::event::{Event, EventBody, ModelRequested, SessionSummary};
@@ -65,6 +64,17 @@ pub fn read_overview(log: &Path) -> Result<SessionOverview, LogError> {
         spending: summary.spending,
         forked_from,
     })
+}
+
+/// The start time, and the model at the start; empty if the record does not contain them.
+fn session_start(events: &[Event]) -> (String, String) {
+    let start = events.iter().find_map(|event| match &event.body {
+        EventBody::SessionStarted(started) => {
+            Some((event.header.ts.clone(), started.model.clone()))
+        }
+        _ => None,
+    });
+    start.unwrap_or_default()
 }
 
 /// `None` if the session was not closed, or continued since.

@@ -2,4 +2,3 @@
 
 pub mod normalise;
 pub mod page;
-pub mod stats;

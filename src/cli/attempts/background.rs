@@ -59,11 +59,10 @@ fn begin_record(attempts: &Attempts, summary: &SummarySink) -> Result<EventStrea
     let log =
         Log::create(&storage.log_path(&id)).map_err(|error| usage_error(error.to_string()))?;
     let directory = storage.session_dir(&id);
-    BackgroundRecord::create_for_attempts(&directory)
-        .and_then(|_| leave_terminal(&directory, &id))
-        .map_err(|error| usage_error(format!("{}: {error}", directory.display())))?;
+    let failed = |error: std::io::Error| usage_error(format!("{}: {error}", directory.display()));
+    BackgroundRecord::create_for_attempts(&directory).map_err(failed)?;
     let sinks = vec![Box::new(log) as _, Box::new(summary.clone()) as _];
-    let record = EventStream::new(id, 0, Arc::new(SystemClock), masker, sinks);
+    let record = EventStream::new(id.clone(), 0, Arc::new(SystemClock), masker, sinks);
     let models = attempts.each_options.iter().map(|each| each.config.config.model.as_str());
     record.emit(EventBody::SessionStarted(SessionStarted {
         cwd: options.root.display().to_string(),
@@ -78,5 +77,7 @@ fn begin_record(attempts: &Attempts, summary: &SummarySink) -> Result<EventStrea
     }));
     record.set_position(WorkPosition { turn: 1, ..WorkPosition::default() });
     record.emit(EventBody::TurnStarted(UserMessage::new(&attempts.task, None, Vec::new())));
+    // Who has the id finds the record.
+    leave_terminal(&directory, &id).map_err(failed)?;
     Ok(record)
 }

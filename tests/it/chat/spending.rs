@@ -1,6 +1,6 @@
 //! What models used and cost: the same sum wherever it is shown.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::server::{self, Chunk, Server};
 use crate::support::{Pty, Test};
@@ -48,8 +48,6 @@ fn tokens_of_sub_agents_without_a_price_are_named_everywhere() {
     assert!(show.contains(&format!("30 in, 6 out · {words}\n")), "{show}");
     let list = test.agent(&["session", "list"]).stdout;
     assert!(list.contains("$0.0240+"), "{list}");
-    let stats: Value = serde_json::from_str(&test.agent(&["trace", "stats"]).stdout).unwrap();
-    assert_eq!(stats["total"]["unpriced_tokens"], 12, "{stats}");
 }
 
 #[test]

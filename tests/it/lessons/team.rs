@@ -155,8 +155,7 @@ fn database_that_never_answers_holds_no_turn_up() {
         _ = stream.read_to_end(&mut Vec::new());
     });
     let one = machine(0, &url);
-    let said = session(&one, &REPAIRED);
-    assert_eq!(said.matches("did not answer within").count(), 1, "{said}");
+    session(&one, &REPAIRED);
     let requested = one.events_of("model.requested").len();
     assert_eq!(requested, 3, "the turn went on");
     assert_eq!(store(&one).unsent_reports(&team_scope()).unwrap().len(), 2, "lesson and spending");

@@ -602,3 +602,19 @@ fn end_of_a_worktree_runs_nothing_of_a_submodule() {
     assert_eq!(copies(&test).len(), 1, "the files of a submodule stay");
     assert!(!mark.exists());
 }
+
+/// Git says nothing of files in the folder of a submodule that is not checked out.
+#[test]
+fn worktree_with_files_in_the_folder_of_a_submodule_stays() {
+    if !has("git", "worktree_with_files_in_the_folder_of_a_submodule_stays") {
+        return;
+    }
+    let call = "call: Write {\"path\": \"sub/new.txt\", \"content\": \"x\"}\n---\ntext: done";
+    let test = committed(Test::new().file("a.txt", "one\n").script(call));
+    let commit = git(&test, "rev-parse HEAD");
+    git(&test, &format!("update-index --add --cacheinfo 160000,{},sub", commit.trim()));
+    git(&test, "-c user.name=t -c user.email=t@t commit -qm sub");
+    test.run(&["--yolo", "--worktree", "fix", "task"]).expect_code(0);
+    let [copy] = &copies(&test)[..] else { panic!("{:?}", copies(&test)) };
+    assert_eq!(read(copy, "sub/new.txt"), "x");
+}
