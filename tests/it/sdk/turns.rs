@@ -4,8 +4,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::{Program, kinds, user};
-use crate::support::Test;
 use crate::support::server::{Chunk, Reply, Server, sse_calls, sse_text};
+use crate::support::{Test, wait_for};
 
 #[test]
 fn one_message_is_one_turn_and_the_end_of_input_ends_the_program() {
@@ -284,7 +284,7 @@ fn messages_behind_an_interrupted_turn_survive_unless_they_are_cancelled() {
         if request.body.contains("and then this") {
             return sse_text("that too");
         }
-        sse_calls(&[("Bash", json!({"command": "sleep 30"}))])
+        sse_calls(&[("Bash", json!({"command": "touch started; sleep 30"}))])
     });
     let url = server.url();
     for (cancels, results) in [(false, 2), (true, 1)] {
@@ -293,6 +293,8 @@ fn messages_behind_an_interrupted_turn_survive_unless_they_are_cancelled() {
         let mut program = Program::start_with(&test, &args);
         program.say("hang");
         program.until(|line| line["type"] == "assistant");
+        // A message before the call would be delivered instead of it.
+        wait_for(|| test.root().join("started").exists());
         let mut next = user("and then this");
         next["uuid"] = "n1".into();
         program.send(&next);
