@@ -9,7 +9,7 @@ use agent_ui::CommandOutput;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TeamCommand {
-    /// Prepare the database of [team], or bring it up to date; it may be repeated
+    /// Prepare the database of the team, or bring it up to date; it may be repeated
     Init(MemoryProjectArgs),
     /// Show whether the database can be reached, its lessons, machines and what they spent
     Status(StatusArgs),
