@@ -64,7 +64,7 @@ pub enum LessonState {
     Candidate,
     /// It is given to all.
     Proven,
-    /// It hurts more machines than it helps, or somebody forgot it.
+    /// It hurts more machines than it helps, or a user forgot it.
     Retired,
 }
 
@@ -73,7 +73,7 @@ pub enum LessonState {
 pub struct TeamLesson {
     pub lesson: Lesson,
     pub state: LessonState,
-    /// Why somebody forgot it.
+    /// The reason that a user gave with `agent memory forget`.
     pub reason: Option<String>,
 }
 
@@ -102,13 +102,6 @@ pub trait Store {
 
     /// The lesson whose id starts with this, including retired ones; an error if there are several.
     fn find_lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError>;
-
-    /// Changes the current version of a lesson, so that concurrent changes are kept; `None`: there is none.
-    fn update_lesson(
-        &self,
-        id: &str,
-        change: impl Fn(&mut Lesson),
-    ) -> Result<Option<Lesson>, StoreError>;
 
     /// Removes a lesson; false if there was none.
     fn forget_lesson(&self, id: &str) -> Result<bool, StoreError>;

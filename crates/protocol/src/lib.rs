@@ -22,7 +22,6 @@ pub mod json_repair;
 pub mod line_diff;
 pub mod mask;
 pub mod message;
-pub mod methodology;
 pub mod model;
 pub mod plan;
 pub mod prompt;

@@ -37,7 +37,7 @@ pub struct Plan {
     pub summary: String,
     /// The todos, in the model's order.
     pub todos: Vec<Todo>,
-    /// The methodology that a planner selected ([`super::methodology`]).
+    /// The methodology that a planner selected (`prompts/methodologies/`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub methodology: Option<String>,
 }

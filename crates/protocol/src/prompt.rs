@@ -29,6 +29,14 @@ impl Prompt {
         panic!("there is no such prompt")
     }
 
+    /// The procedures that a planner selects from, each with its name in events and in the planner's answer.
+    pub fn methodologies() -> impl Iterator<Item = (&'static str, Self)> {
+        EMBEDDED.iter().filter_map(|prompt| {
+            let name = prompt.name.strip_prefix("methodologies/")?.strip_suffix(".md")?;
+            Some((name, *prompt))
+        })
+    }
+
     /// The embedded text.
     pub const fn text(self) -> &'static str {
         self.text

@@ -159,7 +159,7 @@ pub(super) fn forget(args: &ForgetArgs) -> Result<String, OpenError> {
     Ok(done)
 }
 
-/// The team is told by the next session, or whoever sends what waits.
+/// The next session, or `agent team push`, sends it to the team.
 pub(super) fn forget_lessons(
     memory: &ProjectMemory,
     items: &[Lesson],

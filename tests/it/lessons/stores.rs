@@ -62,13 +62,6 @@ fn check_store(one: &impl Store, other: &impl Store) {
     let task = recall::lessons_for_task(one, &here, ("pytest", &[]), 400).unwrap();
     assert_eq!(task[0].text, pair.text);
 
-    // Changing, unless it is gone.
-    let longer = "Run `make fmt` before a commit.";
-    let change = |lesson: &mut Lesson| longer.clone_into(&mut lesson.text);
-    assert_eq!(other.update_lesson(&old.id, change).unwrap().unwrap().text, longer);
-    assert_eq!(one.find_lesson(&old.id).unwrap().unwrap().text, longer);
-    assert_eq!(one.update_lesson("gone", |_| ()).unwrap(), None);
-
     // Outcomes, and a lesson that hurts.
     one.commit(&credit(&new.id, 1, 0)).unwrap();
     one.commit(&credit("gone", 1, 0)).unwrap();
@@ -91,6 +84,20 @@ fn file_passes_the_tests_of_a_store() {
     let dir = tempfile::tempdir().unwrap();
     let open = || SqliteStore::new(dir.path().join("memory.db"), |line| panic!("{line}"));
     check_store(&open(), &open());
+}
+
+#[test]
+fn changes_of_a_lesson_in_the_file_are_seen_by_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || SqliteStore::new(dir.path().join("memory.db"), |line| panic!("{line}"));
+    let (one, other) = (open(), open());
+    let old = rule("Run `make fmt`.", NOW);
+    one.commit(&batch(vec![old.clone()])).unwrap();
+    let longer = "Run `make fmt` before a commit.";
+    let change = |lesson: &mut Lesson| longer.clone_into(&mut lesson.text);
+    assert_eq!(other.update_lesson(&old.id, change).unwrap().unwrap().text, longer);
+    assert_eq!(one.find_lesson(&old.id).unwrap().unwrap().text, longer);
+    assert_eq!(one.update_lesson("gone", |_| ()).unwrap(), None);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn failure_repaired_on_one_machine_is_avoided_on_another_once_the_lesson_has_pro
     assert_eq!(recalled(&one), [LESSON]);
     assert_eq!(counts(&other), (0, 1, 0));
 
-    // The next session of the other machine takes it, the one after it is told.
+    // The next session of the other machine takes it; the model of the one after it receives it.
     session(&other, &[]);
     let lessons = store(&other).lessons(&[]).unwrap();
     assert_eq!((lessons.len(), &lessons[0].scope), (1, &team_scope()));
@@ -92,7 +92,7 @@ fn failure_repaired_on_one_machine_is_avoided_on_another_once_the_lesson_has_pro
     assert_eq!(status["machines"], 2);
     assert!(status["spending"][0]["tokens"].as_i64().is_some_and(|tokens| tokens > 0), "{status}");
 
-    // Somebody forgets it for all.
+    // A user forgets it for all.
     let id = &lessons[0].id;
     let forget = ["memory", "forget", id, "--yes", "--trust", "--reason", "old.sh is back"];
     other.agent(&forget).expect_code(0);

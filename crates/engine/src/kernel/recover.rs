@@ -14,7 +14,6 @@ use crate::registry::{MissingPermission, ToolCallResult};
 use agent_protocol::control::{ControlDecision, Ending, FailureSignal, ReplanScope, RetryStrategy};
 use agent_protocol::event::EventBody;
 use agent_protocol::message::ToolCall;
-use agent_protocol::methodology;
 use agent_protocol::model::Purpose;
 use agent_protocol::plan::{Plan, Todo, TodoStatus};
 use agent_protocol::prompt::{Prompt, fill};
@@ -258,7 +257,9 @@ impl Kernel {
         let planned: Option<PlannerReply> =
             self.consult_for_json(&mut turn.spent, &configured, &question).await?;
         let (todos, methodology) = planned.map_or_else(Default::default, |planned| {
-            let methodology = planned.methodology.as_deref().and_then(methodology::find_by_name);
+            let named = planned.methodology;
+            let methodology =
+                Prompt::methodologies().find(|(name, _)| Some(*name) == named.as_deref());
             (planned.todos, methodology.filter(|_| replan == ReplanScope::Task))
         });
         let was_planned = todos.iter().any(|todo| !todo.content.trim().is_empty());
@@ -266,16 +267,15 @@ impl Kernel {
             ReplanScope::Step => self.rewrite_step(todos),
             ReplanScope::Task => self.new_plan(todos),
         };
-        if let Some(methodology) = methodology {
-            plan.methodology = Some(methodology.name.to_owned());
+        if let Some((name, _)) = methodology {
+            plan.methodology = Some(name.to_owned());
         }
         let files = turn.completion.list_changed_files();
         // Without an answer of the planner the model has to rewrite the plan itself.
         let reminder = prompts.text(if was_planned { replanned } else { alone });
         let values = [("times", &*times.to_string()), ("files", &files), ("failure", &failure)];
         turn.pending_messages.reminders.push(fill(reminder.trim_end(), &values));
-        let prompt =
-            methodology.map(|methodology| prompts.text(methodology.prompt).trim_end().to_owned());
+        let prompt = methodology.map(|(_, prompt)| prompts.text(prompt).trim_end().to_owned());
         turn.pending_messages.reminders.extend(prompt);
         if plan != self.plan {
             self.plan = plan;
@@ -288,11 +288,11 @@ impl Kernel {
 
     /// Lists the methodologies with their first sentences.
     fn list_methodologies(&self) -> String {
-        let line = |methodology: &methodology::Methodology| {
-            let text = self.parts.prompts.text(methodology.prompt);
-            format!("- {}: {}", methodology.name, text.lines().next().unwrap_or_default())
+        let line = |(name, prompt)| {
+            let text = self.parts.prompts.text(prompt);
+            format!("- {name}: {}", text.lines().next().unwrap_or_default())
         };
-        methodology::ALL.iter().map(line).collect::<Vec<_>>().join("\n")
+        Prompt::methodologies().map(line).collect::<Vec<_>>().join("\n")
     }
 
     fn rewrite_step(&self, todos: Vec<PlannedTodo>) -> Plan {

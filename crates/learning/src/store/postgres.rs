@@ -102,7 +102,7 @@ impl PostgresStore {
         self.lessons_where(proven, &json!([team.project()]))
     }
 
-    /// All lessons of the repository with their state, also those that somebody forgot.
+    /// All lessons of the repository with their state, including forgotten ones.
     pub fn team_lessons(&self, team: &Scope) -> Result<Vec<TeamLesson>, StoreError> {
         self.select("scope = $1->>0 ORDER BY last_occurred_ms DESC, id", &json!([team.project()]))
     }
@@ -148,7 +148,7 @@ impl PostgresStore {
 
     fn select(&self, condition: &str, values: &Value) -> Result<Vec<TeamLesson>, StoreError> {
         let columns = "jsonb_build_array(body, learned, helped, hurt, state, reason)";
-        let sql = format!("SELECT {columns} FROM agent_team.judged WHERE {condition}");
+        let sql = format!("SELECT {columns} FROM agent_team.lesson_states WHERE {condition}");
         // Lessons of another version are left out.
         Ok(self.connection.query(&sql, values)?.into_iter().filter_map(team_lesson).collect())
     }
@@ -229,29 +229,6 @@ impl Store for PostgresStore {
     fn find_lesson(&self, id: &str) -> Result<Option<Lesson>, StoreError> {
         let condition = "id >= $1->>0 AND id < ($1->>0) || '~' AND reason IS NULL LIMIT 100";
         single(id, self.lessons_where(condition, &json!([id]))?)
-    }
-
-    fn update_lesson(
-        &self,
-        id: &str,
-        change: impl Fn(&mut Lesson),
-    ) -> Result<Option<Lesson>, StoreError> {
-        let current =
-            "SELECT to_jsonb(body) FROM agent_team.lessons WHERE id = $1->>0 AND reason IS NULL";
-        while let Some(body) = self.query_one::<String>(current, &json!([id]))? {
-            let lesson = serde_json::from_str(&body);
-            let mut lesson: Lesson = lesson.map_err(|error| StoreError::Team(error.to_string()))?;
-            change(&mut lesson);
-            let new = serde_json::to_string(&lesson).unwrap_or_default();
-            // Another one may have changed it meanwhile.
-            let update =
-                "UPDATE agent_team.lessons SET body = $1->>1 WHERE id = $1->>0 AND body = $1->>2
-                          RETURNING to_jsonb(true)";
-            if self.query_one(update, &json!([id, new, body]))? == Some(true) {
-                return Ok(Some(lesson));
-            }
-        }
-        Ok(None)
     }
 
     fn forget_lesson(&self, id: &str) -> Result<bool, StoreError> {

@@ -273,6 +273,20 @@ impl SqliteStore {
     fn broken_error(&self, reason: &str) -> StoreError {
         StoreError::Broken(format!("{}: {reason}", self.path.display()))
     }
+
+    /// Changes the current version of a lesson, so that concurrent changes are kept; `None`: there is none.
+    pub fn update_lesson(
+        &self,
+        id: &str,
+        change: impl Fn(&mut Lesson),
+    ) -> Result<Option<Lesson>, StoreError> {
+        self.write(|db| {
+            let Some(mut lesson) = lesson_by_id(db, id)? else { return Ok(None) };
+            change(&mut lesson);
+            replace_lesson(db, &lesson)?;
+            Ok(Some(lesson))
+        })
+    }
 }
 
 impl Store for SqliteStore {
@@ -357,19 +371,6 @@ impl Store for SqliteStore {
         // No id contains a character after `~`.
         let sql = "SELECT body FROM lessons WHERE id >= ?1 AND id < ?1 || '~'";
         single(id, self.select(sql, params![id])?)
-    }
-
-    fn update_lesson(
-        &self,
-        id: &str,
-        change: impl Fn(&mut Lesson),
-    ) -> Result<Option<Lesson>, StoreError> {
-        self.write(|db| {
-            let Some(mut lesson) = lesson_by_id(db, id)? else { return Ok(None) };
-            change(&mut lesson);
-            replace_lesson(db, &lesson)?;
-            Ok(Some(lesson))
-        })
     }
 
     fn forget_lesson(&self, id: &str) -> Result<bool, StoreError> {

@@ -42,7 +42,7 @@ impl Connection {
         };
         let (hosts, addresses) = (config.get_hosts(), config.get_hostaddrs());
         let is_local = !hosts.is_empty() && hosts.iter().all(is_local) && addresses.is_empty();
-        // By default the client would go on in the clear if the answer, which anybody on the way can write, says so.
+        // With the crate's default, an attacker on the network can turn encryption off.
         if !url.contains("sslmode=") {
             config.ssl_mode(if is_local { SslMode::Disable } else { SslMode::Require });
         }

@@ -6,7 +6,7 @@ CREATE TABLE agent_team.version (
     agent   text NOT NULL
 );
 
--- The lessons of all repositories, as JSON, with the columns that they are found by. `reason`: why somebody forgot it.
+-- The lessons of all repositories, as JSON, with the columns that they are found by. `reason`: of the user who forgot it.
 CREATE TABLE agent_team.lessons (
     id               text COLLATE "C" PRIMARY KEY,
     scope            text NOT NULL,
@@ -43,8 +43,8 @@ CREATE TABLE agent_team.spending (
 );
 
 -- The lessons with the votes of the machines, and whom they are given to: a lesson that hurts more machines than it
--- helps, or that somebody forgot, is given to nobody; one that helped, or that two machines have learnt, to all.
-CREATE VIEW agent_team.judged AS
+-- helps, or that a user forgot, is given to nobody; one that helped, or that two machines have learnt, to all.
+CREATE VIEW agent_team.lesson_states AS
     SELECT l.*, v.learned, v.helped, v.hurt,
         CASE WHEN reason IS NOT NULL OR hurt > helped THEN 'retired'
              WHEN helped > 0 OR learned > 1 THEN 'proven'
@@ -76,7 +76,7 @@ CREATE FUNCTION agent_team.vote(v jsonb) RETURNS boolean LANGUAGE sql AS $$
         RETURNING true;
 $$;
 
--- Somebody forgot a lesson: id, reason.
+-- A user forgot a lesson: id, reason.
 CREATE FUNCTION agent_team.retire(v jsonb) RETURNS boolean LANGUAGE sql AS $$
     UPDATE agent_team.lessons SET reason = v->>1 WHERE id = v->>0 AND reason IS NULL RETURNING true;
 $$;
@@ -103,5 +103,5 @@ CREATE FUNCTION agent_team.status(v jsonb) RETURNS jsonb LANGUAGE sql AS $$
             SELECT day, sum(tokens)::bigint AS tokens, sum(cost_usd) AS cost_usd FROM agent_team.spending
             WHERE scope = v->>0 AND day > to_char(now() AT TIME ZONE 'UTC' - interval '7 days', 'YYYY-MM-DD')
             GROUP BY day) days))
-    FROM agent_team.judged WHERE scope = v->>0;
+    FROM agent_team.lesson_states WHERE scope = v->>0;
 $$;
